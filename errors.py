@@ -1,0 +1,76 @@
+"""Every error a user can meet, in one tree.
+
+::
+
+    LopaBenchError                  exit 2   a sentence for a person, never a traceback
+    ├── ConfigError                          an option, preset or value that does not exist or does not fit
+    ├── PrerequisiteError                    a package, device or consent that is missing
+    ├── ModelError                           a checkpoint, adapter or tokenizer that cannot be used
+    ├── TaskDataError                        a data file that is absent, damaged or of another kind
+    ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, NaN logits, no progress
+    ├── ResultsError                         a run record that cannot be read or written
+    │   ├── SchemaTooNew                     written by a later version
+    │   └── NotComparable           exit 3   two results that must not be set side by side
+    └── RegressionFound             exit 1   a gate that failed
+
+Exit codes of the command line: 0 ok, 1 regressed or failed, 2 usage or prerequisite, 3 not comparable.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LopaBenchError(Exception):
+    """Root of all errors that end a command with one line and `exit_code`."""
+
+    exit_code = 2
+
+
+class ConfigError(LopaBenchError):
+    """An option, preset, name or value that does not exist or does not fit."""
+
+
+class PrerequisiteError(LopaBenchError):
+    """A package, device, file or consent that must be there first."""
+
+
+class ModelError(LopaBenchError):
+    """A checkpoint, adapter or tokenizer that cannot be used as asked."""
+
+
+class TaskDataError(LopaBenchError):
+    """A data file that is absent, damaged or of another kind."""
+
+
+class DecodeError(LopaBenchError):
+    """A decoding that went wrong and whose answer must not be scored."""
+
+    exit_code = 1
+
+
+class ResultsError(LopaBenchError):
+    """A run record that cannot be read or written."""
+
+
+class SchemaTooNew(ResultsError):
+    """A run record written by a later version of the program."""
+
+
+class NotComparable(ResultsError):
+    """Two results that must not be set side by side."""
+
+    exit_code = 3
+
+
+class RegressionFound(LopaBenchError):
+    """A gate that failed."""
+
+    exit_code = 1
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return " (did you mean 'x'?)" for the closest of `choices`, or "" when none is close."""
+    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""
