@@ -1,0 +1,1 @@
+"""Decoders: one file per algorithm, and what they share."""

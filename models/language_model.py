@@ -1,0 +1,121 @@
+"""The contract every decoder works with: tokens and positions in, logits for those same positions out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from lopa_bench.errors import DecodeError
+from lopa_bench.models.cache import KVCache
+from lopa_bench.models.config import ModelConfig
+from lopa_bench.models.network import Transformer
+from lopa_bench.models.visibility import FULL, Visibility
+from torch import Tensor
+
+
+class LanguageModel:
+    """A network with its place, hiding which row of a family's output speaks of which position."""
+
+    def __init__(self, network: Transformer, name: str = "model") -> None:
+        self.network = network.eval().requires_grad_(False)
+        self.name = name
+
+    @property
+    def config(self) -> ModelConfig:
+        """Shape and token ids."""
+        return self.network.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return self.network.embed.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are."""
+        return self.network.embed.weight.dtype
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for positions [0, capacity)."""
+        return KVCache(self.config, capacity, self.device, self.dtype)
+
+    @torch.inference_mode()
+    def predict(
+        self,
+        tokens: Tensor,
+        predict: tuple[int, int],
+        *,
+        start: int = 0,
+        cache: KVCache | None = None,
+        num_commit: int = 0,
+        visibility: Visibility = FULL,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
+        """One model call: logits for the positions [predict[0], predict[1]) of B windows.
+
+        Args:
+            tokens: [B, T] ids standing at positions start .. start + T; any device.
+            predict: absolute positions whose token distribution is wanted; never before `start`.
+            cache: the committed prefix, of exactly `start` positions when several windows share it. Without one
+                the windows see only themselves.
+            num_commit: leading positions that `cache.commit` may make part of the prefix afterwards.
+            visibility: which positions see which.
+            lengths: true length of each window when some are padded at the end; padding is seen by nobody.
+
+        Returns:
+            [B, predict[1] - predict[0], vocab_size], on the model's device, in its dtype.
+
+        Raises:
+            DecodeError: the window leaves the cache, or the row before the window is not known.
+        """
+        batch, window = tokens.shape
+        if cache is not None:
+            cache.begin(start, start + window, num_commit)
+        causal = visibility.kind == "causal" and start == 0 and (cache is None or cache.extent == 0)
+        mask = None if causal else self._mask(batch, window, start, cache, visibility, lengths)
+        tokens = tokens.to(self.device, non_blocking=True)
+        hidden = self.network(tokens, mask=mask, causal=causal, cache=cache, start=start)
+        if cache is not None:
+            cache.stage_boundary(hidden)
+        return self.network.logits(self._rows(hidden, predict, start, cache))
+
+    def _mask(
+        self,
+        batch: int,
+        window: int,
+        start: int,
+        cache: KVCache | None,
+        visibility: Visibility,
+        lengths: Sequence[int] | None,
+    ) -> Tensor | None:
+        """Bool mask over the keys the attention will see: all slots for one window, the windows' own for several."""
+        stop = start + window
+        alone = cache is not None and batch == 1
+        mask = visibility.mask(start, stop, max(stop, cache.extent) if alone and cache else stop, self.device)
+        if mask is not None and not alone:
+            mask = mask[:, start:]
+        if mask is not None:
+            mask = mask[None, None]
+        if lengths is not None and min(lengths) < window:
+            real = torch.arange(window) < torch.tensor(lengths)[:, None]
+            padding = real[:, None, None, :].to(self.device, non_blocking=True)
+            mask = padding if mask is None else mask & padding
+        return mask
+
+    def _rows(self, hidden: Tensor, predict: tuple[int, int], start: int, cache: KVCache | None) -> Tensor:
+        """The hidden rows that speak of the wanted positions, whatever the family's convention."""
+        first, last = predict[0] - start, predict[1] - start
+        if not self.config.logit_shift:
+            return hidden[:, first:last]
+        if first > 0:
+            return hidden[:, first - 1 : last - 1]
+        if start == 0:
+            # No row stands before position 0; as in the authors' programs it is read from its own.
+            before = hidden[:, :1]
+        elif cache is None or cache.boundary is None:
+            raise DecodeError(
+                f"position {predict[0]} cannot be predicted: the row before it was never computed"
+            )
+        else:
+            before = cache.boundary.expand(hidden.shape[0], 1, -1)
+        return torch.cat((before, hidden[:, : last - 1]), dim=1)

@@ -1,0 +1,1 @@
+"""Training recipes: autoregressive, masked diffusion, and D2F distillation."""

@@ -1,0 +1,1 @@
+"""Tasks: prompts, data, stop rules and scorers."""
