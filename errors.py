@@ -7,7 +7,7 @@
     ├── PrerequisiteError                    a package, device or consent that is missing
     ├── ModelError                           a checkpoint, adapter or tokenizer that cannot be used
     ├── TaskDataError                        a data file that is absent, damaged or of another kind
-    ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, NaN logits, no progress
+    ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, NaN, no progress
     ├── ResultsError                         a run record that cannot be read or written
     │   ├── SchemaTooNew                     written by a later version
     │   └── NotComparable           exit 3   two results that must not be set side by side
