@@ -1,0 +1,178 @@
+"""mini-code: generated descriptions of small Python functions, judged by running tests.
+
+The prompt fixes every name (function, argument, element, result). What is free is the style of the code (a
+loop in two spellings, a comprehension in two) and the wording of the comments (`code_wording`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lopa_bench.tasks import code_wording as wording
+from lopa_bench.tasks.base import Document, Example
+from lopa_bench.tasks.code_plans import Plan, draw_plan
+from lopa_bench.tasks.generated import HeldOut
+
+LEVELS: tuple[int, ...] = (1, 2, 3)
+NUM_TESTS = 6
+STYLES: tuple[str, ...] = ("loop", "long loop", "named comprehension", "comprehension")
+LOOP_STYLES: tuple[str, ...] = STYLES[:2]
+STARTS: dict[str, str] = {"product": "1", "list": "[]", "joined": "[]"}
+"""What the result of a loop starts from, where that is not 0."""
+
+
+@dataclass(frozen=True)
+class CodeProblem:
+    """A plan and the names that the prompt fixes for it."""
+
+    level: int
+    plan: Plan
+    function: str
+    argument: str
+    x: str
+    result: str
+
+    @property
+    def key(self) -> str:
+        """What makes two problems the same: what is to be done, whatever names are used."""
+        return self.plan.key
+
+    def fill(self, template: str) -> str:
+        """Fill the names into a template."""
+        return template.format(function=self.function, argument=self.argument, x=self.x, result=self.result)
+
+
+def draw_problem(rng: random.Random, level: int) -> CodeProblem:
+    """Draw a problem of `level` (1..3) with its names."""
+    plan = draw_plan(rng, level)
+    is_text = plan.family == "words"
+    return CodeProblem(
+        level=level,
+        plan=plan,
+        function=rng.choice(wording.FUNCTION_NAMES),
+        argument=rng.choice(wording.TEXT_NAMES if is_text else wording.LIST_NAMES) if plan.family != "range" else "a",
+        x=rng.choice(wording.WORD_NAMES if is_text else wording.NUMBER_NAMES),
+        result=rng.choice(wording.RESULT_NAMES),
+    )
+
+
+def write_prompt(problem: CodeProblem) -> str:
+    """Describe the function: signature, what it returns, the names to use. Ends with a line break."""
+    signature = problem.fill("{function}(" + problem.plan.parameters + ")")
+    description = problem.plan.description.format(argument=problem.argument)
+    return (
+        f"Write a function {signature} that returns {description}. "
+        f"Use {problem.x} for each element and {problem.result} for the result.\n"
+    )
+
+
+def styles_for(plan: Plan) -> tuple[str, ...]:
+    """Return the styles in which `plan` can be written (a product has no short comprehension)."""
+    return LOOP_STYLES if plan.reduction == "product" else STYLES
+
+
+def comprehension(plan: Plan) -> str:
+    """Return the one expression that computes the plan."""
+    if plan.second is not None:
+        first, second = (
+            f"sum(1 for {{x}} in {plan.source} if {condition.code})" for condition in (plan.condition, plan.second)
+        )
+        return f"{first} - {second}"
+    made = "1" if plan.reduction == "count" else plan.mapping.code
+    tail = f"for {{x}} in {plan.source} if {plan.condition.code}"
+    if plan.otherwise is not None:
+        tail = f"if {plan.condition.code} else {plan.otherwise.code} for {{x}} in {plan.source}"
+    opening = {"list": "[", "joined": f"'{plan.separator}'.join("}.get(plan.reduction, "sum(")
+    return f"{opening}{made} {tail}{']' if opening == '[' else ')'}"
+
+
+def update(plan: Plan, value: str, is_long: bool) -> str:
+    """Return the statement that takes `value` into the result, in the short or the long spelling."""
+    if plan.reduction in ("list", "joined"):
+        return f"{{result}} = {{result}} + [{value}]" if is_long else f"{{result}}.append({value})"
+    sign = "*" if plan.reduction == "product" else "+"
+    if not is_long:
+        return f"{{result}} {sign}= {value}"
+    if sign == "*" and value != "{x}":
+        value = f"({value})"
+    return f"{{result}} = {{result}} {sign} {value}"
+
+
+def loop(plan: Plan, is_long: bool, comment: str) -> list[str]:
+    """Return the lines of a loop that leaves the answer's material in the result."""
+    lines = [
+        f"    {{result}} = {STARTS.get(plan.reduction, '0')}",
+        f"    for {{x}} in {plan.source}:",
+        f"        # {comment}",
+        f"        if {plan.condition.code}:",
+    ]
+    indent = " " * 12
+    if plan.second is not None:
+        down = "{result} = {result} - 1" if is_long else "{result} -= 1"
+        lines.append(indent + update(plan, "1", is_long))
+        return [*lines, f"        if {plan.second.code}:", indent + down]
+    lines.append(indent + update(plan, "1" if plan.reduction == "count" else plan.mapping.code, is_long))
+    if plan.otherwise is not None:
+        lines += ["        else:", indent + update(plan, plan.otherwise.code, is_long)]
+    return lines
+
+
+def write_answer(problem: CodeProblem, rng: random.Random) -> str:
+    """Write a right solution; its style and the wording of its comments are drawn."""
+    plan = problem.plan
+    style = rng.choice(styles_for(plan))
+    lines = [f"def {{function}}({plan.parameters}):", f"    # {rng.choice(wording.START_COMMENTS)}"]
+    comment = rng.choice(wording.ELEMENT_COMMENTS)
+    returned = "{result}"
+    if style in LOOP_STYLES:
+        lines += loop(plan, style == "long loop", comment)
+        if plan.reduction == "joined":
+            returned = f"'{plan.separator}'.join({{result}})"
+    elif style == "named comprehension":
+        lines += [f"    # {comment}", f"    {{result}} = {comprehension(plan)}"]
+    else:
+        lines.append(f"    # {comment}")
+        returned = comprehension(plan)
+    lines += [f"    # {rng.choice(wording.RETURN_COMMENTS)}", f"    return {returned}"]
+    return problem.fill("\n".join(lines))
+
+
+class MiniCode:
+    """The task: 400 test problems, 200 for choosing settings (`dev`), and training pairs without end."""
+
+    name = "mini-code"
+    version = 1
+    family = "code"
+    max_new_tokens = 128
+    stop = ("\nWrite a function",)
+    metric = "pass@1"
+    citation = "Generated by lopa-bench."
+
+    def __init__(self) -> None:
+        self._held_out = HeldOut(self.name, LEVELS, draw_problem)
+
+    def documents(self, split: str = "test") -> list[Document]:
+        """Return the problems of `split` ("test" or "dev"), levels 1, 2, 3 in turn.
+
+        `metadata["tests"]` holds `arguments` and `expected` of each test.
+        """
+        documents = []
+        for document_id, problem, rng in self._held_out.problems(split):
+            answer = write_answer(problem, rng)
+            arguments = [problem.plan.draw_arguments(rng) for _ in range(NUM_TESTS)]
+            arguments.append(problem.plan.empty_arguments())
+            metadata = {
+                "level": problem.level,
+                "function": problem.function,
+                "tests": [{"arguments": each, "expected": problem.plan.expected(each)} for each in arguments],
+                "answer": answer,
+            }
+            documents.append(Document(document_id, write_prompt(problem), answer, metadata))
+        return documents
+
+    def training_examples(self, seed: int) -> Iterator[Example]:
+        """Yield training pairs for ever; none asks for what a held-out problem asks for."""
+        for problem, rng in self._held_out.training_problems(seed):
+            yield Example(write_prompt(problem), write_answer(problem, rng))
