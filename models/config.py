@@ -31,6 +31,7 @@ class ModelConfig:
     logit_shift: bool
     causal: bool
     qkv_bias: bool = False
+    o_bias: bool = False
     qk_norm: bool = False
     tied_head: bool = False
     rope_scaling: dict[str, Any] | None = None

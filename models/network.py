@@ -78,7 +78,7 @@ class Attention(nn.Module):
         self.q_proj = nn.Linear(config.hidden_size, query_size, bias=config.qkv_bias)
         self.k_proj = nn.Linear(config.hidden_size, kv_size, bias=config.qkv_bias)
         self.v_proj = nn.Linear(config.hidden_size, kv_size, bias=config.qkv_bias)
-        self.o_proj = nn.Linear(query_size, config.hidden_size, bias=False)
+        self.o_proj = nn.Linear(query_size, config.hidden_size, bias=config.o_bias)
         self.q_norm = RMSNorm(config.head_dim, config.norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.head_dim, config.norm_eps) if config.qk_norm else None
 
@@ -103,7 +103,7 @@ class Attention(nn.Module):
             return attend(query, key, value, step.mask, step.causal)
         cache.stage(self.layer, key, value)
         if cache.length == 0:
-            return attend(query, key, value, step.mask)
+            return attend(query, key, value, step.mask, step.causal)
         return attend_with_prefix(query, key, value, *cache.prefix(self.layer), step.mask)
 
 

@@ -1,0 +1,188 @@
+"""Checkpoints by bundled name, local folder or hub id, read by our own code; remote code is never run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from lopa_bench.errors import ModelError, PrerequisiteError, nearest
+from lopa_bench.models.config import ModelConfig
+from lopa_bench.models.families import Family, family_of
+from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.network import Transformer
+from lopa_bench.models.saving import save_model
+from lopa_bench.models.weights import (
+    StoredTensor,
+    read_json,
+    read_tensors,
+    safetensors_files,
+    stored_tensors,
+    torch_dtype,
+    weights_hash,
+)
+
+__all__ = ["BUNDLED", "load_config", "load_model", "load_tokenizer", "locate", "save_model", "weights_hash"]
+
+BUNDLED = ("ar", "dllm", "d2f")
+_BUNDLED_DIR = Path(__file__).resolve().parent / "bundled"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+# Written by some checkpoints though they follow from config.json.
+_DERIVED = re.compile(r"(^|\.)rotary_emb\.(inv_freq|original_inv_freq)$")
+
+
+def load_model(
+    name_or_dir: str | Path,
+    *,
+    adapter: str | Path | None = None,
+    force_adapter: bool = False,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = "float32",
+    revision: str | None = None,
+    offline: bool = False,
+) -> LanguageModel:
+    """Load a checkpoint, its LoRA adapter merged in where one is given.
+
+    Args:
+        name_or_dir: `bundled:ar`, `bundled:dllm`, `bundled:d2f`, a local folder, or a hub id such as
+            `Dream-org/Dream-v0-Instruct-7B`. Only a hub id may use the network.
+        adapter: folder or hub id of a peft LoRA adapter.
+        force_adapter: merge it even if it was trained on another base.
+        device: where the weights go; each tensor goes there as it is read.
+        dtype: of the weights in memory, whatever they are on disk: float32, bfloat16, float16 or float64.
+        revision: branch, tag or commit of a hub id.
+        offline: use only what the hub's cache already holds.
+
+    Raises:
+        ModelError: no such checkpoint, an architecture outside the family table, a feature that is not supported,
+            weights that are not safetensors or do not fit, an adapter that does not belong.
+        PrerequisiteError: the device is not there.
+    """
+    place = _device(device)
+    wanted = torch_dtype(dtype)
+    directory = locate(name_or_dir, revision=revision, offline=offline)
+    family, config = load_config(directory)
+    lora = None
+    if adapter is not None:
+        from lopa_bench.models.adapters import read_adapter
+
+        lora = read_adapter(adapter, family, base=str(name_or_dir), force=force_adapter, offline=offline)
+    with torch.device("meta"):
+        network = Transformer(config)
+    if lora is not None:
+        lora.check(network)
+    _fill(network, directory, family, place, wanted)
+    if lora is not None:
+        lora.merge_into(network)
+    return LanguageModel(network, name=str(name_or_dir))
+
+
+def load_config(directory: Path) -> tuple[Family, ModelConfig]:
+    """Family and shape of a checkpoint folder, from its config.json; no weights are read."""
+    raw = read_json(directory / "config.json")
+    family = family_of(raw, str(directory / "config.json"))
+    return family, family.config({**raw, "eos_token_id": _eos(raw, directory)})
+
+
+def _eos(raw: Mapping[str, Any], directory: Path) -> Any:
+    """Of several EOS ids the one that the tokenizer calls so: it ends a chat turn where the others end a text."""
+    listed = raw.get("eos_token_id")
+    settings = directory / "tokenizer_config.json"
+    if not isinstance(listed, list) or not settings.exists():
+        return listed
+    tokenizer = read_json(settings)
+    token = tokenizer.get("eos_token")
+    content = token.get("content") if isinstance(token, dict) else token
+    added = tokenizer.get("added_tokens_decoder") or {}
+    named = [int(number) for number, entry in added.items() if entry.get("content") == content]
+    return next((number for number in named if number in listed), listed)
+
+
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        place = torch.device(device)
+    except RuntimeError:
+        raise PrerequisiteError(f"device '{device}' is unknown; try cpu, cuda or npu") from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise PrerequisiteError(f"device '{device}' was asked for, but torch sees no CUDA device; try cpu")
+    return place
+
+
+def locate(name_or_dir: str | Path, *, revision: str | None = None, offline: bool = False) -> Path:
+    """The folder of a checkpoint; downloads only for a hub id, and only once its architecture is known to fit."""
+    name = str(name_or_dir)
+    if name.startswith("bundled:"):
+        return _bundled(name.removeprefix("bundled:"))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise ModelError(f"{name} is a file; give the folder that holds config.json and the weights")
+    if isinstance(name_or_dir, Path) or not _HUB_ID.fullmatch(name):
+        raise ModelError(
+            f"model '{name}' not found: it is neither a folder here, nor bundled:<{'|'.join(BUNDLED)}>, "
+            "nor a hub id of the form owner/name"
+        )
+    from lopa_bench.models.hub import fetch_checkpoint
+
+    return fetch_checkpoint(name, revision=revision, offline=offline)
+
+
+def _bundled(kind: str) -> Path:
+    if kind not in BUNDLED:
+        raise ModelError(f"no bundled model '{kind}'{nearest(kind, BUNDLED)}; bundled are {', '.join(BUNDLED)}")
+    directory = _BUNDLED_DIR / kind
+    if not (directory / "config.json").exists():
+        raise ModelError(f"the bundled model '{kind}' is not in this installation ({directory} is absent)")
+    return directory
+
+
+def _fill(network: Transformer, directory: Path, family: Family, device: torch.device, dtype: torch.dtype) -> None:
+    """Give a network on the meta device its tensors, one by one, so that no second copy is ever in memory."""
+    places = _checked(stored_tensors(safetensors_files(directory)), family, network, directory)
+    state = {}
+    for name, tensor in read_tensors(places):
+        own = family.own_name(name)
+        if own is not None:
+            state[own] = tensor.to(device, dtype)
+    network.load_state_dict(state, assign=True)
+
+
+def _checked(
+    stored: Mapping[str, StoredTensor], family: Family, network: Transformer, directory: Path
+) -> dict[str, StoredTensor]:
+    """The tensors to read; ModelError names those that are missing, unexpected or of another shape."""
+    expected = {family.public_name(name): tuple(value.shape) for name, value in network.named_parameters()}
+    tied = {f"{family.public_module('head')}.weight"} if network.config.tied_head else set()
+    found = {name: place for name, place in stored.items() if name not in tied and not _DERIVED.search(name)}
+    problems = {
+        "lacks": sorted(expected.keys() - found.keys()),
+        "holds unexpected": sorted(found.keys() - expected.keys()),
+        "holds mis-shaped": [
+            f"{name} {list(found[name].shape)} instead of {list(shape)}"
+            for name, shape in sorted(expected.items())
+            if name in found and found[name].shape != shape
+        ],
+    }
+    texts = [f"{what} {_few(names)}" for what, names in problems.items() if names]
+    if texts:
+        raise ModelError(f"the weights in {directory} do not fit its config.json: it {'; it '.join(texts)}")
+    return found
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{len(names)} tensor{'s' if len(names) > 1 else ''} ({', '.join(names[:3])}{more})"
+
+
+def load_tokenizer(name_or_dir: str | Path, *, revision: str | None = None, offline: bool = False) -> Any:
+    """The checkpoint's tokenizer as a transformers one, without running remote code; see `tokenizers.py`."""
+    from lopa_bench.models.tokenizer_loading import tokenizer_from
+
+    if str(name_or_dir).startswith("bundled:"):
+        _bundled(str(name_or_dir).removeprefix("bundled:"))
+        return tokenizer_from(_BUNDLED_DIR / "tokenizer")
+    return tokenizer_from(locate(name_or_dir, revision=revision, offline=offline))

@@ -1,0 +1,47 @@
+"""Writing a network as a checkpoint in its family's public layout."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import torch
+from lopa_bench.models.families import FAMILIES
+from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.network import Transformer
+from lopa_bench.models.weights import SINGLE, torch_dtype
+from safetensors.torch import save_file
+
+
+def save_model(
+    model: Transformer | LanguageModel, directory: Path | str, *, dtype: str | torch.dtype = "bfloat16"
+) -> Path:
+    """Write config.json and model.safetensors under the public parameter names of `config.family`.
+
+    Args:
+        model: the network; its weights are not changed.
+        directory: made when absent. Files are replaced as a whole, so that a reader or a kill never meets half a
+            file.
+        dtype: of the weights on disk.
+
+    Returns:
+        The directory.
+    """
+    network = model.network if isinstance(model, LanguageModel) else model
+    family, stored = FAMILIES[network.config.family], torch_dtype(dtype)
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        family.public_name(name): parameter.detach().to("cpu", stored).contiguous()
+        for name, parameter in network.named_parameters()
+    }
+    raw = {**family.public_config(network.config), "torch_dtype": str(stored).removeprefix("torch.")}
+
+    unfinished = directory / f".{SINGLE}.{os.getpid()}"
+    save_file(tensors, unfinished, metadata={"format": "pt"})
+    unfinished.replace(directory / SINGLE)
+    unfinished = directory / f".config.json.{os.getpid()}"
+    unfinished.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(directory / "config.json")
+    return directory
