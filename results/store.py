@@ -1,0 +1,209 @@
+"""The folder of a run, `runs/NNNN-<slug>/`: made at once, written as the run goes, read back by number or name.
+
+A folder holds `run.json`, `samples.jsonl`, `traces.jsonl.gz` when traces are kept, and `summary.json` at the end.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lopa_bench.errors import ResultsError
+from lopa_bench.results import jsonl
+from lopa_bench.results.locks import is_locked
+from lopa_bench.results.schema import SCHEMA_VERSION, RunRecord, SampleRecord, Status, Summary
+from lopa_bench.results.trace import TraceRecord
+from lopa_bench.results.upgrades import check_version, parse, upgrade
+
+RUN_FILE = "run.json"
+SAMPLES_FILE = "samples.jsonl"
+TRACES_FILE = "traces.jsonl.gz"
+SUMMARY_FILE = "summary.json"
+LOCK_FILE = ".lock"
+RUN_NAME = re.compile(r"(\d{4,})-(.+)")
+
+logger = logging.getLogger(__name__)
+
+
+def fingerprint(semantic: Mapping[str, Any]) -> str:
+    """Return the sha256 of everything that decides a run's answers, independent of the order of keys.
+
+    `semantic` holds JSON values (and tuples): weights hash, adapter, full decoder options, prompts' hash, seed, ... .
+    A change of any of them gives another fingerprint; a value JSON cannot hold raises ResultsError.
+    """
+    try:
+        text = json.dumps(semantic, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise ResultsError(f"the run's settings cannot be stored: {error}") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run on disk. `record` is what `run.json` held when it was read, the rest is read when first asked for."""
+
+    path: Path
+    record: RunRecord
+    version: int = field(repr=False)
+    """The schema version it was written under; all that is read is upgraded to the current one."""
+
+    @property
+    def status(self) -> Status:
+        """The run's status; "interrupted" for one whose process died without a word."""
+        if self.record.status == "running" and not is_locked(self.path / LOCK_FILE):
+            return "interrupted"
+        return self.record.status
+
+    @cached_property
+    def samples(self) -> list[SampleRecord]:
+        """One sample per id, in the order they were first written; a later line replaces an earlier one of its id."""
+        file = self.path / SAMPLES_FILE
+        lines = jsonl.read_lines(file)
+        _log(self.path, lines.notes)
+        by_id: dict[str, SampleRecord] = {}
+        for index, raw in enumerate(lines.objects):
+            sample = parse(SampleRecord, upgrade("sample", raw, self.version), f"{file}, object {index + 1}")
+            by_id[sample.id] = sample
+        return list(by_id.values())
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """The summary, or None for a run that has not ended."""
+        file = self.path / SUMMARY_FILE
+        if not file.exists():
+            return None
+        raw = _read_json(file)
+        return parse(Summary, upgrade("summary", raw, check_version(raw, str(file))), str(file))
+
+    def traces(self) -> Iterator[TraceRecord]:
+        """Yield the traces, one per sample, in the order written; nothing for a run that kept none."""
+        file = self.path / TRACES_FILE
+        if not file.exists():
+            return
+        with jsonl.sentence_on_os_error("read", file):
+            content, end = jsonl.whole_members(file.read_bytes())
+        if end < file.stat().st_size:
+            _log(self.path, [f"{file.name}: the last trace was half written and was left out"])
+        lines = jsonl.parse_lines(content, file)
+        latest = {raw.get("id"): raw for raw in lines.objects}
+        for raw in latest.values():
+            yield parse(TraceRecord, upgrade("trace", raw, self.version), str(file))
+
+
+def read_run(path: Path) -> StoredRun:
+    """Read the run in the folder `path`; ResultsError when there is none, SchemaTooNew for a later program's."""
+    file = path / RUN_FILE
+    if not file.is_file():
+        raise ResultsError(f"{path} is not a run: it holds no {RUN_FILE}")
+    raw = _read_json(file)
+    version = check_version(raw, str(file))
+    record = parse(RunRecord, upgrade("run", raw, version), str(file))
+    return StoredRun(path, record.model_copy(update={"id": path.name}), version)  # a renamed folder keeps working
+
+
+def run_folders(root: Path) -> list[Path]:
+    """Return the run folders under `root`, by number; none when `root` does not exist."""
+    if not root.exists():
+        return []
+    with jsonl.sentence_on_os_error("list", root):
+        found = [path for path in root.iterdir() if RUN_NAME.fullmatch(path.name) and (path / RUN_FILE).is_file()]
+    return sorted(found, key=lambda path: (run_number(path), path.name))
+
+
+def run_number(path: Path) -> int:
+    """Return the number a run folder's name begins with."""
+    match = RUN_NAME.fullmatch(path.name)
+    return int(match[1]) if match else 0
+
+
+def list_runs(root: Path | str) -> list[StoredRun]:
+    """Return all readable runs under `root`, by number; a damaged or too new one is left out with a logged warning."""
+    runs: list[StoredRun] = []
+    for path in run_folders(Path(root)):
+        try:
+            runs.append(read_run(path))
+        except ResultsError as error:
+            logger.warning("%s", error)
+    return runs
+
+
+def find_resumable(root: Path | str, fingerprint: str) -> StoredRun | None:
+    """Return the newest run under `root` with this fingerprint, finished or not, or None.
+
+    A finished one answers the same command without running anything; of another, only missing samples are run. An
+    unfinished one of an older schema version is passed over: one file never holds samples of two versions.
+    """
+    for path in reversed(run_folders(Path(root))):
+        try:
+            run = read_run(path)
+        except ResultsError:
+            continue  # an unreadable run cannot be continued, and is no reason not to start a new one
+        resumable = run.version == SCHEMA_VERSION or run.status == "finished"
+        if run.record.fingerprint == fingerprint and resumable:
+            return run
+    return None
+
+
+def load_run(reference: str | Path, root: Path | str = "runs") -> StoredRun:
+    """Return the run that `reference` names: a folder's path, `7`, `0007`, the whole name, or `last`.
+
+    ResultsError names the nearest match when there is none.
+    """
+    text = str(reference)
+    folders = run_folders(Path(root))
+    if text == "last" and folders:
+        return read_run(folders[-1])
+    if text.isdecimal():
+        numbered = [path for path in folders if run_number(path) == int(text)]
+        if len(numbered) > 1:
+            names = ", ".join(path.name for path in numbered)
+            raise ResultsError(f"run {text} is ambiguous in {root}: {names}; give the whole name")
+        if numbered:
+            return read_run(numbered[0])
+    for path in folders:
+        if path.name == text:
+            return read_run(path)
+    as_path = Path(text).expanduser()
+    if as_path.name == RUN_FILE:
+        as_path = as_path.parent
+    if as_path.is_dir():
+        return read_run(as_path.resolve())
+    raise ResultsError(_not_found(text, Path(root), folders))
+
+
+def _not_found(text: str, root: Path, folders: Sequence[Path]) -> str:
+    """Word the message for a reference that names no run."""
+    if not folders:
+        return f"run '{text}' not found: there are no runs in '{root}' yet; make one with `lopa-bench run`"
+    names = [path.name for path in folders]
+    close = [name for name in names if text.lower() in name.lower()]
+    close = close or difflib.get_close_matches(text, names, n=1, cutoff=0.5)
+    guess = f" (did you mean '{close[-1]}'?)" if close else f"; the newest is '{names[-1]}'"
+    return f"run '{text}' not found in '{root}'{guess}; `lopa-bench list runs` shows all"
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object."""
+    with jsonl.sentence_on_os_error("read", file):
+        raw = file.read_bytes()
+    try:
+        value = json.loads(raw)
+    except ValueError as error:
+        raise ResultsError(f"{file} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise ResultsError(f"{file} is damaged: it holds no JSON object")
+    return value
+
+
+def _log(path: Path, notes: Sequence[str]) -> None:
+    """Warn of what was mended in the run at `path`."""
+    for note in notes:
+        logger.warning("run %s: %s", path.name, note)
