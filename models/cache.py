@@ -42,7 +42,7 @@ class KVCache:
         self.extent = 0
         self.boundary: Tensor | None = None
         self._staged: dict[int, tuple[Tensor, Tensor]] = {}
-        self._staged_boundary: Tensor | None = None
+        self.staged_boundary: Tensor | None = None
         self._num_staged = 0
 
     def write(self, layer: int, start: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,7 @@ class KVCache:
                 f"cannot commit from position {start}: the committed prefix ends at {self.length}"
             )
         self._staged.clear()
-        self._staged_boundary = None
+        self.staged_boundary = None
         self._num_staged = num_commit
 
     def stage(self, layer: int, key: Tensor, value: Tensor) -> None:
@@ -77,7 +77,7 @@ class KVCache:
     def stage_boundary(self, hidden: Tensor) -> None:
         """Keep the output rows [B, T, hidden_size] of the last committable position."""
         if self._num_staged:
-            self._staged_boundary = hidden[:, self._num_staged - 1]
+            self.staged_boundary = hidden[:, self._num_staged - 1]
 
     def commit(self, branch: int = 0) -> None:
         """Make the announced positions of `branch` part of the prefix, in place of all other branches'."""
@@ -85,8 +85,8 @@ class KVCache:
         for layer, (key, value) in self._staged.items():
             self.keys[layer, 0, :, self.length : stop] = key[branch]
             self.values[layer, 0, :, self.length : stop] = value[branch]
-        if self._staged_boundary is not None:
-            self.boundary = self._staged_boundary[branch]
+        if self.staged_boundary is not None:
+            self.boundary = self.staged_boundary[branch]
         self.length = self.extent = stop
         self._staged.clear()
         self._num_staged = 0

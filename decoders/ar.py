@@ -1,0 +1,58 @@
+"""Autoregressive decoding, greedy or sampled, over a cache: the baseline that gives one token a forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from lopa_bench.decoders.base import Decoder, relative
+from lopa_bench.decoders.canvas import Canvas
+from lopa_bench.decoders.options import DecoderConfig
+from lopa_bench.decoders.rounds import Round
+from lopa_bench.models.visibility import CAUSAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class ARConfig(DecoderConfig):
+    """Options of `ar`: those that all decoders share."""
+
+
+class ARDecoder(Decoder):
+    """One token a forward, left to right; the prompt goes through with the first."""
+
+    name = "ar"
+    config_type = ARConfig
+    needs_diffusion = False
+
+    @property
+    def round_range(self) -> tuple[int, int]:
+        """As many rounds as tokens."""
+        return self.config.max_new_tokens, self.config.max_new_tokens
+
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+        cache = self.model.new_cache(canvas.prompt_length + self.config.max_new_tokens)
+        for index in range(self.config.max_new_tokens):
+            start, stop = cache.length, len(canvas)
+            logits = self.model.predict(
+                self._input(canvas, start),
+                (stop, stop + 1),
+                start=start,
+                cache=cache,
+                num_commit=stop - start,
+                visibility=CAUSAL,
+            )
+            cache.commit()
+            [scores] = self._score(logits, stop, "probability", generator)
+            token = int(scores.token[0])
+            canvas.tokens.append(token)
+            yield Round(
+                index=index,
+                positions=relative(canvas, [stop]),
+                tokens=(token,),
+                num_positions=stop - start,
+                input_length=stop - start,
+                prefill=index == 0,
+            )
+            if canvas.is_closed:
+                return

@@ -1,0 +1,102 @@
+"""What every decoder is: a model, a frozen config, and `decode`, which returns a generation of rounds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import torch
+from lopa_bench.decoders.canvas import BlockState, Canvas
+from lopa_bench.decoders.confidence import Scores, forbid, host_scores
+from lopa_bench.decoders.options import DecoderConfig
+from lopa_bench.decoders.rounds import Generation, Round
+from lopa_bench.errors import ConfigError, DecodeError
+from lopa_bench.models.language_model import LanguageModel
+from torch import Tensor
+
+
+class Decoder(ABC):
+    """Turns a prompt into an answer with a model; knows token ids only, nothing of text, tasks, clocks or files.
+
+    One decoder object may have several generations in progress: all state belongs to the generation.
+    """
+
+    name: ClassVar[str]
+    config_type: ClassVar[type[DecoderConfig]]
+    needs_diffusion: ClassVar[bool] = True
+
+    def __init__(self, model: LanguageModel, config: Any) -> None:
+        if self.needs_diffusion == model.config.causal:
+            kind = "an autoregressive" if model.config.causal else "a diffusion"
+            wanted = "a diffusion model" if self.needs_diffusion else "an autoregressive one"
+            raise ConfigError(f"decoder {self.name!r} needs {wanted}; {model.name!r} is {kind} model")
+        self.model = model
+        self.config: Any = config
+
+    def decode(self, prompt: Sequence[int], *, seed: int = 0) -> Generation:
+        """Start one answer.
+
+        Args:
+            prompt: token ids; mask or EOS ids among them are kept as they are and never filled or stopped at.
+            seed: of this answer's own random numbers, so that no other answer changes them.
+
+        Raises:
+            DecodeError: the prompt is empty, or does not fit the model's context together with the answer.
+        """
+        room = self.model.config.max_positions - self.config.max_new_tokens
+        if len(prompt) > room:
+            raise DecodeError(
+                f"a prompt of {len(prompt)} tokens and an answer of {self.config.max_new_tokens} do not fit the "
+                f"model's {self.model.config.max_positions} positions; cut the prompt to {max(room, 0)}"
+            )
+        mask_id = self.model.config.mask_token_id
+        canvas = Canvas(
+            prompt,
+            max_new_tokens=self.config.max_new_tokens,
+            mask_id=-1 if mask_id is None else mask_id,
+            eos_id=self.model.config.eos_token_id,
+            stop_at_eos=self.config.early_stop,
+        )
+        generator = torch.Generator(self.model.device).manual_seed(seed)
+        return Generation(canvas, self._rounds(canvas, generator))
+
+    @abstractmethod
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+        """Decode to the end, yielding each round after it changed the canvas."""
+
+    @property
+    @abstractmethod
+    def round_range(self) -> tuple[int, int]:
+        """Fewest and most rounds an answer of full length can take, for estimates."""
+
+    def _input(self, canvas: Canvas, start: int, stop: int | None = None) -> Tensor:
+        """Ids of [start, stop) as [1, T]."""
+        return torch.tensor([canvas.tokens[start:stop]], dtype=torch.long)
+
+    def _score(self, logits: Tensor, first: int, strategy: str, generator: torch.Generator) -> list[Scores]:
+        """Candidates of each branch on the host, the mask id ruled out unless it is allowed."""
+        forbid(logits, self.forbidden_id)
+        return host_scores(logits, first, strategy, self.config.sampling, generator)
+
+    @property
+    def forbidden_id(self) -> int | None:
+        """The id that may never be proposed, or None."""
+        return None if self.config.allow_mask_token else self.model.config.mask_token_id
+
+
+def whole_canvas(canvas: Canvas, block_size: int) -> None:
+    """Append the whole answer as waiting blocks, the last one as short as the budget asks."""
+    while canvas.num_room:
+        canvas.append_block(min(block_size, canvas.num_room), BlockState.WAITING)
+
+
+def fill(canvas: Canvas, positions: Sequence[int], tokens: Sequence[int]) -> None:
+    """Write tokens at absolute positions."""
+    for position, token in zip(positions, tokens, strict=True):
+        canvas.tokens[position] = token
+
+
+def relative(canvas: Canvas, positions: Sequence[int]) -> tuple[int, ...]:
+    """Absolute positions as counted from the start of the answer."""
+    return tuple(position - canvas.prompt_length for position in positions)

@@ -1,0 +1,123 @@
+"""From logits to candidates: a token for every slot, its probability, and how sure the model is of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the field's usual name
+from lopa_bench.errors import DecodeError
+from torch import Tensor
+
+STRATEGIES = ("probability", "margin", "neg_entropy")
+STRATEGY_ALIASES = {"default": "probability", "confidence": "probability", "margin_confidence": "margin"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a token is drawn; temperature 0 takes the most probable one."""
+
+    temperature: float = 0.0
+    top_p: float | None = None
+    top_k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The candidates of one branch on the host, row i standing for absolute position `first` + i.
+
+    Attributes:
+        confidence: [rows], by strategy, in the model's dtype as in the authors' programs: rounding decides ties.
+        probability: [rows], the token's probability; what thresholds are compared with.
+        token: [rows] ids.
+    """
+
+    first: int
+    confidence: Tensor
+    probability: Tensor
+    token: Tensor
+
+    def at(self, positions: Sequence[int]) -> Scores:
+        """The rows of some absolute positions, in that order."""
+        rows = torch.tensor(positions, dtype=torch.long) - self.first
+        return Scores(0, self.confidence[rows], self.probability[rows], self.token[rows])
+
+
+def forbid(logits: Tensor, token_id: int | None) -> Tensor:
+    """Make one id impossible, in place."""
+    if token_id is not None:
+        logits[..., token_id] = float("-inf")
+    return logits
+
+
+def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Divide by the temperature, then keep the nucleus (top-p) and the best k, in the authors' order."""
+    if sampling.temperature > 0:
+        logits = logits / sampling.temperature
+    if sampling.top_p is not None and sampling.top_p < 1:
+        ordered, order = torch.sort(logits, descending=True, dim=-1)
+        beyond = torch.cumsum(F.softmax(ordered, dim=-1), dim=-1) > sampling.top_p
+        # The token that crosses the border stays in.
+        beyond = torch.cat((torch.zeros_like(beyond[..., :1]), beyond[..., :-1]), dim=-1)
+        drop = torch.zeros_like(beyond).scatter(-1, order, beyond)
+        logits = logits.masked_fill(drop, float("-inf"))
+    if sampling.top_k is not None:
+        smallest = torch.topk(logits, min(sampling.top_k, logits.shape[-1]), dim=-1).values[..., -1:]
+        logits = logits.masked_fill(logits < smallest, float("-inf"))
+    return logits
+
+
+def candidates(
+    logits: Tensor,
+    strategy: str = "probability",
+    sampling: Sampling = Sampling(),
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Confidence, probability and token of every row, in the logits' dtype and on their device.
+
+    Args:
+        logits: [..., vocab_size].
+        strategy: `probability` of the token, `margin` between the two best, or `neg_entropy`
+            (sum of p log p, natural logarithm, never above 0).
+        sampling: temperature, top-p, top-k.
+        generator: source of randomness when the temperature is above 0.
+
+    Returns:
+        Three tensors [...].
+    """
+    probabilities = F.softmax(filter_logits(logits, sampling), dim=-1)
+    if sampling.temperature > 0:
+        flat = probabilities.flatten(0, -2)
+        token = torch.multinomial(flat, 1, generator=generator).view(probabilities.shape[:-1])
+        probability = probabilities.gather(-1, token.unsqueeze(-1)).squeeze(-1)
+    else:
+        probability, token = probabilities.max(dim=-1)
+    if strategy == "margin":
+        best = torch.topk(probabilities, 2, dim=-1).values
+        return best[..., 0] - best[..., 1], probability, token
+    if strategy == "neg_entropy":
+        return (probabilities * torch.log(probabilities + 1e-10)).sum(dim=-1), probability, token
+    return probability, probability, token
+
+
+def to_host(confidence: Tensor, probability: Tensor, token: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Bring three equally shaped tensors to the host in one transfer; ids below 2**24 pass through floats unharmed."""
+    carrier = torch.float64 if confidence.dtype == torch.float64 else torch.float32
+    packed = torch.stack((confidence.to(carrier), probability.to(carrier), token.to(carrier))).cpu()
+    if torch.isnan(packed).any():
+        raise DecodeError("the model returned NaN logits; the answer cannot be used")
+    confidence, probability = packed[0].to(confidence.dtype), packed[1].to(probability.dtype)
+    return confidence, probability, packed[2].to(torch.long)
+
+
+def host_scores(
+    logits: Tensor,
+    first: int,
+    strategy: str = "probability",
+    sampling: Sampling = Sampling(),
+    generator: torch.Generator | None = None,
+) -> list[Scores]:
+    """Candidates of B branches on the host; logits [B, rows, vocab_size], row 0 standing at position `first`."""
+    rows = to_host(*candidates(logits, strategy, sampling, generator))
+    return [Scores(first, *branch) for branch in zip(*rows, strict=True)]

@@ -1,0 +1,153 @@
+"""LoPA (arXiv 2512.16229): every round tries several next fillings in parallel branches and keeps the most promising.
+
+One loop serves every base decoder: its fill rule says how a canvas grows and is filled; `branches` spawns, scores and
+selects; an executor takes the branches through the network together. The winner is filled with the very logits
+that it was scored by.
+
+On a plain diffusion model (`base` vanilla) the paper reports results but published no program. The reading here:
+the canvas holds the whole answer, one block of it is open at a time, the anchor fills every slot of that block whose
+probability is above tau_conf (the most confident one when none is), lookaheads take the next most confident slots
+of the block, and branches are compared over the masks of their own open block. Nothing is cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from lopa_bench.decoders.base import Decoder, relative
+from lopa_bench.decoders.branches import SELECTIONS, Branch, BranchScore, select, spawn
+from lopa_bench.decoders.canvas import Canvas
+from lopa_bench.decoders.confidence import Scores
+from lopa_bench.decoders.d2f import PipelineConfig, no_progress
+from lopa_bench.decoders.executors import Executor, PackedExecutor, SequentialExecutor
+from lopa_bench.decoders.options import one_of, option, require, share
+from lopa_bench.decoders.pipeline import CanvasRule, Fill, FillRule, Window
+from lopa_bench.decoders.rounds import BranchInfo, Round
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoPAConfig(PipelineConfig):
+    """Options of `lopa`; the defaults of the score, the window and the strategy are the Dream script's."""
+
+    branches: int = option(8, "branches verified per round, the anchor included; the paper's k is one less")
+    base: str = option("d2f", "decoder that is looked ahead for: d2f, or vanilla for a plain diffusion model")
+    strategy: str = option("neg_entropy", "confidence: probability, margin or neg_entropy", "sampling_strategy")
+    full_attention: bool = option(True, "let everything in a forward see everything", "use_full_attention")
+    least_confident: float = option(1.0, "share of a branch's masks, the least confident, in its score", "branch_topp")
+    score_window: int | None = option(None, "score a branch by its worst run of this many masks")
+    creation_weight: float = option(0.0, "weight of the lookahead token's own confidence", "selection_conf_alpha")
+    candidates: str = option("active", "where lookaheads may be: active blocks (the authors'), or full ones only")
+    select: str = option("confidence", "winner: confidence, or for control anchor, first or random")
+    packed: bool = option(True, "verify all branches in one call; off: one by one")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "branches", self.branches >= 1, "at least 1 (the anchor alone)")
+        one_of(self, "base", ("d2f", "vanilla"))
+        one_of(self, "candidates", ("active", "full"))
+        one_of(self, "select", SELECTIONS)
+        share(self, "least_confident", "creation_weight")
+        require(self, "score_window", self.score_window is None or self.score_window >= 1, "at least 1")
+
+    @property
+    def branch_score(self) -> BranchScore:
+        """How branches are judged."""
+        return BranchScore(self.least_confident, self.score_window, self.creation_weight)
+
+    @property
+    def rule(self) -> FillRule:
+        """The base decoder's fill rule."""
+        return CanvasRule(self.block_size, self.tau_conf) if self.base == "vanilla" else self.pipeline
+
+
+class LoPADecoder(Decoder):
+    """Lookahead parallel decoding over D2F's pipeline or over a plain diffusion model."""
+
+    name = "lopa"
+    config_type = LoPAConfig
+
+    @property
+    def round_range(self) -> tuple[int, int]:
+        """One round a block at best; every round fills at least one slot."""
+        return (1 if self.config.early_stop else self.config.num_blocks), self.config.max_new_tokens
+
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+        config, rule = self.config, self.config.rule
+        executor = self._executor(canvas, rule, generator)
+        branches = [Branch(canvas.copy())]
+        for index in range(config.most_rounds):
+            for branch in branches:
+                rule.open(branch.canvas)
+            if all(rule.is_finished(branch.canvas) for branch in branches):
+                return
+            window = shared_window(rule, branches)
+            calls_before = executor.num_calls
+            verdicts = executor.verify([branch.canvas for branch in branches], window, rule.visibility(canvas))
+            infos = [self._judge(canvas, *pair) for pair in zip(branches, verdicts, strict=True)]
+            won = select([info.score for info in infos], config.select, generator)
+            if window.num_commit:
+                executor.commit(won)
+
+            sizes = [len(branch.canvas) - window.start for branch in branches]
+            winner = branches[won]
+            canvas.adopt(winner.canvas)
+            filled = rule.fill(canvas, verdicts[won])
+            branches = self._spawn(canvas, rule, verdicts[won], filled)
+            positions, tokens = winning_slots(winner, filled)
+            yield Round(
+                index=index,
+                positions=relative(canvas, positions),
+                tokens=tokens,
+                num_positions=sum(sizes),
+                input_length=max(sizes),
+                model_calls=executor.num_calls - calls_before,
+                branch_forwards=len(sizes),
+                prefill=window.start == 0,
+                num_forced=filled.num_forced,
+                branches=tuple(infos),
+                winner=won,
+                no_candidate=config.branches > 1 and len(branches) == 1,
+            )
+            if canvas.is_closed:
+                return
+        raise no_progress(config.most_rounds)
+
+    def _executor(self, canvas: Canvas, rule: FillRule, generator: torch.Generator) -> Executor:
+        capacity = canvas.prompt_length + self.config.max_new_tokens
+        cache = self.model.new_cache(capacity) if rule.uses_cache else None
+        kind = PackedExecutor if self.config.packed else SequentialExecutor
+        strategy = self.config.strategy
+        return kind(self.model, cache, lambda logits, first: self._score(logits, first, strategy, generator))
+
+    def _judge(self, canvas: Canvas, branch: Branch, scores: Scores) -> BranchInfo:
+        masks = branch.canvas.active_masks
+        score = self.config.branch_score(branch.creation, scores.at(masks).confidence)
+        position = None if branch.position is None else branch.position - canvas.prompt_length
+        return BranchInfo(position, branch.token, branch.creation, score, len(masks))
+
+    def _spawn(self, canvas: Canvas, rule: FillRule, scores: Scores, filled: Fill) -> list[Branch]:
+        """The next round's branches, their blocks' states moved on."""
+        written = set(filled.positions)
+        only_full = self.config.candidates == "full"
+        blocks = [block for block in canvas.active_blocks if block.full or not only_full]
+        positions = [p for block in blocks for p in canvas.masks(block.start, block.stop) if p not in written]
+        done = {block.start for block in canvas.active_blocks if not canvas.num_masks(block)}
+        branches = spawn(canvas, scores, positions, self.config.branches - 1)
+        for branch in branches:
+            rule.settle(branch.canvas, done)
+        return branches
+
+
+def winning_slots(winner: Branch, filled: Fill) -> tuple[list[int], tuple[int, ...]]:
+    """Absolute positions and tokens that a round adds for good: the winner's lookahead, then what was filled."""
+    if winner.position is None or winner.token is None:
+        return filled.positions, tuple(filled.tokens)
+    return [winner.position, *filled.positions], (winner.token, *filled.tokens)
+
+
+def shared_window(rule: FillRule, branches: list[Branch]) -> Window:
+    """One window that serves all branches: they share start and cached blocks; candidates from the earliest on."""
+    windows = [rule.window(branch.canvas) for branch in branches if not rule.is_finished(branch.canvas)]
+    return Window(windows[-1].start, windows[-1].num_commit, min(window.first for window in windows))

@@ -1,0 +1,111 @@
+"""Decoders by name, and their options from what a user gives: defaults, then a convention, then explicit values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from lopa_bench.decoders.ar import ARDecoder
+from lopa_bench.decoders.base import Decoder
+from lopa_bench.decoders.d2f import D2FDecoder
+from lopa_bench.decoders.fast_dllm import FastDLLMDecoder
+from lopa_bench.decoders.lopa import LoPADecoder
+from lopa_bench.decoders.options import DecoderConfig, build, names_of
+from lopa_bench.decoders.presets import CONVENTIONS, Convention
+from lopa_bench.decoders.vanilla import VanillaDecoder
+from lopa_bench.errors import ConfigError, nearest
+from lopa_bench.models.language_model import LanguageModel
+
+BUILT_IN: tuple[type[Decoder], ...] = (ARDecoder, VanillaDecoder, FastDLLMDecoder, D2FDecoder, LoPADecoder)
+
+
+def decoder_types() -> dict[str, type[Decoder]]:
+    """All decoders by name: the built-in ones, then those of installed packages (group `lopa_bench.decoders`)."""
+    known = {decoder.name: decoder for decoder in BUILT_IN}
+    for entry in entry_points(group="lopa_bench.decoders"):
+        known.setdefault(entry.name, entry.load())
+    return known
+
+
+def decoder_type(name: str) -> type[Decoder]:
+    """The class of a decoder.
+
+    Raises:
+        ConfigError: no decoder has that name.
+    """
+    known = decoder_types()
+    if name not in known:
+        raise ConfigError(f"decoder {name!r} not found; there are {', '.join(known)}{nearest(name, known)}")
+    return known[name]
+
+
+def convention(name: str, decoder: str) -> Convention:
+    """A named convention of a decoder.
+
+    Raises:
+        ConfigError: no such name, or it belongs to another decoder.
+    """
+    if name not in CONVENTIONS:
+        raise ConfigError(
+            f"convention {name!r} not found; there are {', '.join(CONVENTIONS)}{nearest(name, CONVENTIONS)}"
+        )
+    found = CONVENTIONS[name]
+    if found.decoder != decoder:
+        raise ConfigError(f"convention {name!r} is one of decoder {found.decoder!r}, not of {decoder!r}")
+    return found
+
+
+def resolve(decoder: str, options: Mapping[str, Any] | None = None, preset: str | None = None) -> DecoderConfig:
+    """Make a decoder's config; explicit options win over the convention, which wins over the defaults.
+
+    Args:
+        decoder: its name.
+        options: under any accepted spelling; `lookahead` (the paper's k) and, with a LoPA convention,
+            `branching_factor` are turned into `branches`.
+        preset: name of a convention.
+
+    Raises:
+        ConfigError: an unknown name or option (the nearest is named), or values that contradict each other.
+    """
+    kind = decoder_type(decoder)
+    chosen = {key.replace("-", "_"): value for key, value in (options or {}).items()}
+    found = convention(preset, decoder) if preset else None
+    if decoder == "lopa":
+        chosen = _count_branches(chosen, found)
+    spellings = names_of(kind.config_type)
+    given = {spellings.get(key, key) for key in chosen}
+    defaults = {key: value for key, value in (found.options if found else {}).items() if key not in given}
+    return build(kind.config_type, {**defaults, **chosen}, decoder)
+
+
+def _count_branches(options: dict[str, Any], found: Convention | None) -> dict[str, Any]:
+    """Turn `lookahead` and `branching_factor` into `branches`, refusing contradictions."""
+    options = dict(options)
+    wanted: dict[str, int] = {}
+    if "branches" in options:
+        wanted["branches"] = int(options.pop("branches"))
+    if "lookahead" in options:
+        wanted["lookahead"] = int(options.pop("lookahead")) + 1
+    if "branching_factor" in options:
+        factor = int(options.pop("branching_factor"))
+        if found is None or found.branching_factor_counts_anchor is None:
+            raise ConfigError(
+                "branching_factor counts the anchor in LoPA-Dist but not in the Dream and DiffuCoder scripts; "
+                "use branches (all of them), lookahead (without the anchor), or name a convention"
+            )
+        extra = 0 if found.branching_factor_counts_anchor or factor <= 1 else 1
+        wanted["branching_factor"] = factor + extra
+    if len(set(wanted.values())) > 1:
+        given = ", ".join(f"{name} means {count} branches" for name, count in wanted.items())
+        raise ConfigError(f"contradicting numbers of branches: {given}")
+    if wanted:
+        options["branches"] = next(iter(wanted.values()))
+    return options
+
+
+def create(
+    decoder: str, model: LanguageModel, options: Mapping[str, Any] | None = None, preset: str | None = None
+) -> Decoder:
+    """Make a decoder for a model; see `resolve` for the options."""
+    return decoder_type(decoder)(model, resolve(decoder, options, preset))
