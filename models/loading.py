@@ -111,7 +111,9 @@ def _device(device: str | torch.device) -> torch.device:
     return place
 
 
-def locate(name_or_dir: str | Path, *, revision: str | None = None, offline: bool = False) -> Path:
+def locate(
+    name_or_dir: str | Path, *, revision: str | None = None, offline: bool = False, weights: bool = True
+) -> Path:
     """The folder of a checkpoint; downloads only for a hub id, and only once its architecture is known to fit."""
     name = str(name_or_dir)
     if name.startswith("bundled:"):
@@ -128,7 +130,7 @@ def locate(name_or_dir: str | Path, *, revision: str | None = None, offline: boo
         )
     from lopa_bench.models.hub import fetch_checkpoint
 
-    return fetch_checkpoint(name, revision=revision, offline=offline)
+    return fetch_checkpoint(name, revision=revision, offline=offline, weights=weights)
 
 
 def _bundled(kind: str) -> Path:
@@ -179,10 +181,14 @@ def _few(names: list[str]) -> str:
 
 
 def load_tokenizer(name_or_dir: str | Path, *, revision: str | None = None, offline: bool = False) -> Any:
-    """The checkpoint's tokenizer as a transformers one, without running remote code; see `tokenizers.py`."""
+    """The checkpoint's tokenizer as a transformers one; of a hub id only the small files are fetched.
+
+    Raises:
+        ModelError: no such checkpoint, no tokenizer in it, or one that only remote code could read.
+    """
     from lopa_bench.models.tokenizer_loading import tokenizer_from
 
     if str(name_or_dir).startswith("bundled:"):
         _bundled(str(name_or_dir).removeprefix("bundled:"))
         return tokenizer_from(_BUNDLED_DIR / "tokenizer")
-    return tokenizer_from(locate(name_or_dir, revision=revision, offline=offline))
+    return tokenizer_from(locate(name_or_dir, revision=revision, offline=offline, weights=False))

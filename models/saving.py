@@ -38,10 +38,11 @@ def save_model(
     }
     raw = {**family.public_config(network.config), "torch_dtype": str(stored).removeprefix("torch.")}
 
-    unfinished = directory / f".{SINGLE}.{os.getpid()}"
+    unfinished_config, unfinished = (directory / f".{name}.{os.getpid()}" for name in ("config.json", SINGLE))
+    unfinished_config.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
     save_file(tensors, unfinished, metadata={"format": "pt"})
+    # safetensors makes files that only their owner reads; the user's umask, as seen on config.json, decides instead.
+    unfinished.chmod(unfinished_config.stat().st_mode)
     unfinished.replace(directory / SINGLE)
-    unfinished = directory / f".config.json.{os.getpid()}"
-    unfinished.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(directory / "config.json")
+    unfinished_config.replace(directory / "config.json")
     return directory

@@ -1,4 +1,4 @@
-"""Tokenizers through transformers, remote code excepted."""
+"""Tokenizers through transformers, exactly as their files describe them and without running remote code."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from lopa_bench.models.weights import read_json
 
 
 def tokenizer_from(directory: Path) -> Any:
-    """The tokenizer of a folder.
+    """The tokenizer of a folder, as a transformers one.
 
-    AutoTokenizer does it for most checkpoints. Where the tokenizer's class is remote code (Dream, DiffuCoder), the
-    folder's data files are read by transformers' own classes instead: tokenizer.json as it stands, or
-    vocab.json + merges.txt as Qwen2's byte-pair tokenizer, of which Dream's class is a copy.
+    A tokenizer.json is taken as it stands. AutoTokenizer would, from transformers 5 on, rebuild it as the class that
+    tokenizer_config.json names and lose its own way of splitting text: SmolLM2 (class GPT2Tokenizer, digits split one
+    by one) then gets other ids for every number. Without such a file, vocab.json + merges.txt of a class that is
+    remote code (Dream, DiffuCoder) are read as Qwen2's byte-pair tokenizer, of which those classes are copies;
+    everything else is AutoTokenizer's, which is told never to trust remote code.
+
+    Raises:
+        ModelError: no tokenizer there, or one that only remote code could read.
     """
-    if not directory.is_dir():
-        raise ModelError(f"no tokenizer: {directory} is absent")
     settings_file = directory / "tokenizer_config.json"
     settings = read_json(settings_file) if settings_file.exists() else {}
-    if "AutoTokenizer" in (settings.get("auto_map") or {}):
-        return _without_remote_code(directory, settings)
-    from transformers import AutoTokenizer, PreTrainedConfig
+    remote = "AutoTokenizer" in (settings.get("auto_map") or {})
+    byte_pairs = (directory / "vocab.json").exists() and (directory / "merges.txt").exists()
 
-    # A config of its own keeps AutoTokenizer from resolving the model's config class, which may be remote code too.
-    return AutoTokenizer.from_pretrained(
-        directory, trust_remote_code=False, local_files_only=True, config=PreTrainedConfig()
-    )
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
-
-def _without_remote_code(directory: Path, settings: dict[str, Any]) -> Any:
-    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
-
-    if (directory / "tokenizer.json").exists():
-        return PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
-    if (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
-        return Qwen2Tokenizer.from_pretrained(directory, local_files_only=True)
-    raise ModelError(
-        f"the tokenizer in {directory} is remote code ({settings.get('tokenizer_class')}), which is never run, and "
-        "the folder has neither tokenizer.json nor vocab.json + merges.txt to read instead"
-    )
+    try:
+        if (directory / "tokenizer.json").exists():
+            return PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
+        if remote and byte_pairs:
+            return Qwen2Tokenizer.from_pretrained(directory, local_files_only=True)
+        if remote:
+            raise ModelError(
+                f"the tokenizer in {directory} is remote code ({settings.get('tokenizer_class')}), which is never "
+                "run, and the folder has neither tokenizer.json nor vocab.json + merges.txt to read instead"
+            )
+        if not settings and not byte_pairs and not (directory / "tokenizer.model").exists():
+            raise ModelError(
+                f"{directory} holds no tokenizer (tokenizer.json, or tokenizer_config.json with its vocabulary)"
+            )
+        return AutoTokenizer.from_pretrained(directory, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"the tokenizer in {directory} cannot be read: {reason}") from None
