@@ -6,32 +6,29 @@ a solution and its judge are independent.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-LETTERS = "abeiostrn"
+from lopa_bench.tasks.code_pieces import (
+    LETTERS,
+    REPLACEMENTS,
+    SAME_NUMBER,
+    SEPARATORS,
+    WORD_MAPPINGS,
+    Condition,
+    Mapping,
+    draw_comparison,
+    draw_condition,
+    draw_divisibility,
+    draw_mapping,
+    draw_word_condition,
+)
+
 LARGEST_NUMBER = 40
 NUM_DRAWS = 50
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A test on one element: in words ("greater than 5"), as code over `{x}` and as a callable."""
-
-    text: str
-    code: str
-    holds: Callable[[Any], bool]
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """What is made of one element: in words, as code over `{x}` and as a callable."""
-
-    text: str
-    code: str
-    apply: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,8 @@ class Plan:
         """Return what the loop of a right solution runs over for `arguments`."""
         if self.family == "range":
             return range(arguments[0], arguments[1] + 1)
-        return arguments[0].split() if self.family == "words" else arguments[0]
+        (whole,) = arguments
+        return whole.split() if self.family == "words" else whole
 
     def expected(self, arguments: list[Any]) -> Any:
         """Return the value that a right solution gives for `arguments`."""
@@ -78,13 +76,12 @@ class Plan:
             elif self.otherwise is not None:
                 made.append(self.otherwise.apply(element))
         if self.reduction == "product":
-            product = 1
-            for value in made:
-                product *= value
-            return product
+            return math.prod(made)
         if self.reduction == "joined":
             return self.separator.join(made)
-        return {"sum": sum, "count": len, "list": list}[self.reduction](made)
+        if self.reduction == "sum":
+            return sum(made)
+        return len(made) if self.reduction == "count" else made
 
     def draw_arguments(self, rng: random.Random) -> list[Any]:
         """Draw the arguments of one test, with elements that meet the condition and others that do not.
@@ -103,93 +100,17 @@ class Plan:
         if self.family == "words":
             words = ("".join(rng.choices(LETTERS, k=rng.randint(1, 10))) for _ in range(6))
             return [" ".join(words)]
-        return [[rng.randint(0, LARGEST_NUMBER) for _ in range(rng.randint(4, 9))]]
+        numbers = [rng.randint(0, LARGEST_NUMBER) for _ in range(rng.randint(4, 9))]
+        for condition in (self.condition, self.second):
+            if condition is not None and condition.edges:
+                numbers[rng.randrange(len(numbers))] = rng.choice(condition.edges)
+        return [numbers]
 
     def empty_arguments(self) -> list[Any]:
         """Return arguments for which there is no element to look at."""
-        return {"range": [7, 3], "words": [""]}.get(self.family, [[]])
+        return [7, 3] if self.family == "range" else [""] if self.family == "words" else [[]]
 
 
-def draw_comparison(rng: random.Random) -> Condition:
-    """Draw a comparison of a number with a constant."""
-    k = rng.randint(2, 30)
-    return rng.choice(
-        (
-            Condition(f"greater than {k}", f"{{x}} > {k}", lambda x: x > k),
-            Condition(f"less than {k}", f"{{x}} < {k}", lambda x: x < k),
-            Condition(f"equal to {k}", f"{{x}} == {k}", lambda x: x == k),
-            Condition(f"different from {k}", f"{{x}} != {k}", lambda x: x != k),
-        )
-    )
-
-
-def draw_divisibility(rng: random.Random) -> Condition:
-    """Draw a condition on the divisors of a number."""
-    k = rng.randint(3, 9)
-    return rng.choice(
-        (
-            Condition(f"divisible by {k}", f"{{x}} % {k} == 0", lambda x: x % k == 0),
-            Condition(f"not divisible by {k}", f"{{x}} % {k} != 0", lambda x: x % k != 0),
-            Condition("even", "{x} % 2 == 0", lambda x: x % 2 == 0),
-            Condition("odd", "{x} % 2 == 1", lambda x: x % 2 == 1),
-        )
-    )
-
-
-def draw_condition(rng: random.Random) -> Condition:
-    """Draw a condition on a number."""
-    return draw_comparison(rng) if rng.random() < 0.6 else draw_divisibility(rng)
-
-
-SAME_NUMBER = Mapping("numbers", "{x}", lambda x: x)
-
-
-def draw_mapping(rng: random.Random) -> Mapping:
-    """Draw what is made of a number; never the number itself."""
-    k = rng.randint(2, 9)
-    return rng.choice(
-        (
-            Mapping("squares of the numbers", "{x} * {x}", lambda x: x * x),
-            Mapping("cubes of the numbers", "{x} * {x} * {x}", lambda x: x * x * x),
-            Mapping(f"numbers {k} times the numbers", f"{{x}} * {k}", lambda x: x * k),
-            Mapping(f"numbers {k} more than the numbers", f"{{x}} + {k}", lambda x: x + k),
-            Mapping(f"numbers {k} less than the numbers", f"{{x}} - {k}", lambda x: x - k),
-        )
-    )
-
-
-def draw_word_condition(rng: random.Random) -> Condition:
-    """Draw a condition on a word."""
-    k = rng.randint(2, 9)
-    letter = rng.choice(LETTERS)
-    return rng.choice(
-        (
-            Condition(f"longer than {k}", f"len({{x}}) > {k}", lambda x: len(x) > k),
-            Condition(f"shorter than {k}", f"len({{x}}) < {k}", lambda x: len(x) < k),
-            Condition(f"of length {k}", f"len({{x}}) == {k}", lambda x: len(x) == k),
-            Condition(f"starting with {letter}", f"{{x}}.startswith('{letter}')", lambda x: x[0] == letter),
-            Condition(f"ending with {letter}", f"{{x}}.endswith('{letter}')", lambda x: x[-1] == letter),
-            Condition(f"containing {letter}", f"'{letter}' in {{x}}", lambda x: letter in x),
-        )
-    )
-
-
-WORD_MAPPINGS: tuple[Mapping, ...] = (
-    Mapping("unchanged", "{x}", lambda x: x),
-    Mapping("in upper case", "{x}.upper()", lambda x: x.upper()),
-    Mapping("reversed", "{x}[::-1]", lambda x: x[::-1]),
-    Mapping("capitalized", "{x}.capitalize()", lambda x: x.capitalize()),
-    Mapping("doubled", "{x} + {x}", lambda x: x + x),
-)
-SEPARATORS: tuple[tuple[str, str], ...] = (
-    ("spaces", " "),
-    ("commas", ","),
-    ("dashes", "-"),
-    ("colons", ":"),
-    ("slashes", "/"),
-    ("dots", "."),
-    ("stars", "*"),
-)
 REDUCTIONS: dict[str, str] = {
     "sum": "the sum of the {0} in {{argument}} that are {1}",
     "product": "the product of the {0} in {{argument}} that are {1}",
@@ -233,13 +154,6 @@ def draw_range(rng: random.Random, mapping: Mapping) -> Plan:
     return Plan("range", description, "a, b", "range(a, b + 1)", reduction, condition, mapping)
 
 
-REPLACEMENTS: tuple[Mapping, ...] = (
-    Mapping("0", "0", lambda x: 0),
-    Mapping("1", "1", lambda x: 1),
-    Mapping("itself", "{x}", lambda x: x),
-)
-
-
 def draw_replacement(rng: random.Random) -> Plan:
     """Draw a list with every number replaced by one of two things."""
     condition, mapping, otherwise = draw_condition(rng), draw_mapping(rng), rng.choice(REPLACEMENTS)
@@ -278,6 +192,7 @@ def draw_both(rng: random.Random) -> Plan:
         f"{first.text} and {second.text}",
         f"{first.code} and {second.code}",
         lambda x: first.holds(x) and second.holds(x),
+        second.edges,
     )
     return draw_fold(rng, rng.choice((SAME_NUMBER, draw_mapping(rng))), both)
 
