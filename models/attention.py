@@ -24,9 +24,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
         causal: apply the causal rule instead of a mask (T == S).
     """
     grouped = query.shape[1] != key.shape[1]
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=causal, enable_gqa=grouped
-    )
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
 
 
 def attend_with_prefix(

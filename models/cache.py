@@ -62,9 +62,7 @@ class KVCache:
         if stop > self.capacity:
             raise DecodeError(f"position {stop - 1} is outside the cache of {self.capacity} positions")
         if num_commit and start != self.length:
-            raise DecodeError(
-                f"cannot commit from position {start}: the committed prefix ends at {self.length}"
-            )
+            raise DecodeError(f"cannot commit from position {start}: the committed prefix ends at {self.length}")
         self._staged.clear()
         self.staged_boundary = None
         self._num_staged = num_commit

@@ -84,6 +84,11 @@ class Family:
 
     def config(self, raw: Raw) -> ModelConfig:
         """Read config.json; ModelError names what is missing or not supported."""
+        if not self.diffusion and raw.get("mask_token_id") is not None and raw.get("auto_map"):
+            raise ModelError(
+                f"config.json names {self.architecture} but also a mask token and code of its own: a diffusion model "
+                "under an autoregressive class's name, which would be decoded wrongly here"
+            )
         fields = self.read(raw)
         return ModelConfig(
             family=self.name,

@@ -113,9 +113,7 @@ class LanguageModel:
             # No row stands before position 0; as in the authors' programs it is read from its own.
             before = hidden[:, :1]
         elif cache is None or cache.boundary is None:
-            raise DecodeError(
-                f"position {predict[0]} cannot be predicted: the row before it was never computed"
-            )
+            raise DecodeError(f"position {predict[0]} cannot be predicted: the row before it was never computed")
         else:
             before = cache.boundary.expand(hidden.shape[0], 1, -1)
         return torch.cat((before, hidden[:, : last - 1]), dim=1)

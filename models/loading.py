@@ -12,6 +12,7 @@ from lopa_bench.errors import ModelError, PrerequisiteError, nearest
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.families import Family, family_of
 from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.memory import estimate_memory
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.saving import save_model
 from lopa_bench.models.weights import (
@@ -24,7 +25,16 @@ from lopa_bench.models.weights import (
     weights_hash,
 )
 
-__all__ = ["BUNDLED", "load_config", "load_model", "load_tokenizer", "locate", "save_model", "weights_hash"]
+__all__ = [
+    "BUNDLED",
+    "estimate_memory",
+    "load_config",
+    "load_model",
+    "load_tokenizer",
+    "locate",
+    "save_model",
+    "weights_hash",
+]
 
 BUNDLED = ("ar", "dllm", "d2f")
 _BUNDLED_DIR = Path(__file__).resolve().parent / "bundled"
@@ -133,9 +143,13 @@ def locate(
     return fetch_checkpoint(name, revision=revision, offline=offline, weights=weights)
 
 
-def _bundled(kind: str) -> Path:
+def _check_bundled(kind: str) -> None:
     if kind not in BUNDLED:
         raise ModelError(f"no bundled model '{kind}'{nearest(kind, BUNDLED)}; bundled are {', '.join(BUNDLED)}")
+
+
+def _bundled(kind: str) -> Path:
+    _check_bundled(kind)
     directory = _BUNDLED_DIR / kind
     if not (directory / "config.json").exists():
         raise ModelError(f"the bundled model '{kind}' is not in this installation ({directory} is absent)")
@@ -189,6 +203,6 @@ def load_tokenizer(name_or_dir: str | Path, *, revision: str | None = None, offl
     from lopa_bench.models.tokenizer_loading import tokenizer_from
 
     if str(name_or_dir).startswith("bundled:"):
-        _bundled(str(name_or_dir).removeprefix("bundled:"))
+        _check_bundled(str(name_or_dir).removeprefix("bundled:"))
         return tokenizer_from(_BUNDLED_DIR / "tokenizer")
     return tokenizer_from(locate(name_or_dir, revision=revision, offline=offline, weights=False))

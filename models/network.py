@@ -197,9 +197,7 @@ class Transformer(nn.Module):
             hidden = layer(hidden, step)
         return self.norm(hidden)
 
-    def _rope(
-        self, tokens: Tensor, positions: Tensor | None, start: int, like: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _rope(self, tokens: Tensor, positions: Tensor | None, start: int, like: Tensor) -> tuple[Tensor, Tensor]:
         if positions is None:
             stop = start + tokens.shape[1]
             cosine, sine = self.rotary.tables(stop, like)

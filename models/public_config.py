@@ -71,7 +71,9 @@ def refuse_sliding_window(raw: Raw, num_layers: int) -> None:
 def read_hugging_face(raw: Raw) -> dict[str, Any]:
     """Fields shared by the Qwen, Llama and Dream classes."""
     refuse(raw, "hidden_act", ("silu",))
-    refuse(raw, "quantization_config", (None,))
+    for key in ("quantization_config", "quantization"):
+        refuse(raw, key, (None,))
+    refuse(raw, "use_mrope", (False, None))
     heads, hidden = need(raw, "num_attention_heads"), need(raw, "hidden_size")
     num_layers = need(raw, "num_hidden_layers")
     refuse_sliding_window(raw, num_layers)
