@@ -44,6 +44,7 @@ class Scores:
         return Scores(0, self.confidence[rows], self.probability[rows], self.token[rows])
 
 
+@torch.inference_mode()
 def forbid(logits: Tensor, token_id: int | None) -> Tensor:
     """Make one id impossible, in place."""
     if token_id is not None:
@@ -68,6 +69,7 @@ def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits
 
 
+@torch.inference_mode()
 def candidates(
     logits: Tensor,
     strategy: str = "probability",

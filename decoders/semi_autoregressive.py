@@ -43,6 +43,7 @@ class BlockCache:
         return self.kind != "none"
 
 
+@torch.inference_mode()
 def llada_candidates(
     logits: Tensor, sampling: Sampling, random_confidence: bool, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
