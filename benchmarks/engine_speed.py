@@ -21,11 +21,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
 from lopa_bench.decoders.registry import create
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import Transformer
-from torch import Tensor
 
 PROMPT_LENGTH, NUM_NEW, BLOCK = 200, 128, 32
 SMALL = {

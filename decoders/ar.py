@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+
 from lopa_bench.decoders.base import Decoder, relative
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.options import DecoderConfig

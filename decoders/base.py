@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
+
 from lopa_bench.decoders.canvas import BlockState, Canvas
 from lopa_bench.decoders.confidence import Scores, forbid, host_scores
 from lopa_bench.decoders.options import DecoderConfig
 from lopa_bench.decoders.rounds import Generation, Round
 from lopa_bench.errors import ConfigError, DecodeError
 from lopa_bench.models.language_model import LanguageModel
-from torch import Tensor
 
 
 class Decoder(ABC):

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.confidence import Scores
-from torch import Tensor
 
 SELECTIONS = ("confidence", "anchor", "first", "random")
 

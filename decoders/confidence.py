@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's usual name
-from lopa_bench.errors import DecodeError
 from torch import Tensor
+
+from lopa_bench.errors import DecodeError
 
 STRATEGIES = ("probability", "margin", "neg_entropy")
 STRATEGY_ALIASES = {"default": "probability", "confidence": "probability", "margin_confidence": "margin"}

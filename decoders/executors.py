@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
+from torch import Tensor
+
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.confidence import Scores
 from lopa_bench.decoders.pipeline import Window
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.visibility import Visibility
-from torch import Tensor
 
 Scorer = Callable[[Tensor, int], list[Scores]]
 """(logits [B, rows, vocab_size], first position) -> candidates of each branch on the host."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from lopa_bench.decoders.base import Decoder, fill, relative, whole_canvas
 from lopa_bench.decoders.canvas import Block, Canvas
 from lopa_bench.decoders.options import DecoderConfig, one_of, option, require
@@ -14,7 +16,6 @@ from lopa_bench.decoders.selection import at_least, by_factor, dream_count, drea
 from lopa_bench.decoders.semi_autoregressive import BlockCache, Chooser, block_rounds
 from lopa_bench.decoders.vanilla import quotas
 from lopa_bench.errors import ConfigError, DecodeError
-from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+
 from lopa_bench.decoders.base import Decoder, relative
 from lopa_bench.decoders.branches import SELECTIONS, Branch, BranchScore, select, spawn
 from lopa_bench.decoders.canvas import Canvas

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from lopa_bench.decoders.base import Decoder, fill, relative, whole_canvas
 from lopa_bench.decoders.canvas import Block, BlockState, Canvas
 from lopa_bench.decoders.confidence import Sampling, filter_logits, forbid, to_host
 from lopa_bench.decoders.rounds import Round
 from lopa_bench.models.cache import KVCache
-from torch import Tensor
 
 Chooser = Callable[[int, Sequence[int], Tensor, tuple[int, int]], list[int]]
 """(step within the block, masked positions, their confidences, bounds of the input) -> positions to fill."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from lopa_bench.decoders.base import Decoder, fill, relative, whole_canvas
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.confidence import Scores
@@ -14,7 +16,6 @@ from lopa_bench.decoders.rounds import Round
 from lopa_bench.decoders.selection import dream_count, dream_timesteps, ranked, split_evenly
 from lopa_bench.decoders.semi_autoregressive import block_rounds
 from lopa_bench.errors import ConfigError, DecodeError
-from torch import Tensor
 
 DREAM_ALGORITHMS = {"entropy": "neg_entropy", "maskgit_plus": "probability", "topk_margin": "margin", "origin": ""}
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import torch
+
 from lopa_bench.decoders.registry import create
 from lopa_bench.errors import LopaBenchError
 from lopa_bench.models.config import ModelConfig
@@ -70,13 +73,13 @@ def _run(device: str) -> Iterator[Check]:
     families = {"Dream (shifted rows)": True, "LLaDA (unshifted rows)": False}
     for family, shift in families.items():
         model = tiny_model(shift, device=device)
-        yield _guarded(f"forward: {family}", lambda model=model: _forward(model))
-        yield _guarded(f"LoPA with one branch = D2F: {family}", lambda model=model: _one_branch(model))
-        yield _guarded(f"cached = uncached: {family}", lambda model=model: _cached(model))
-        yield _guarded(f"packed = one by one: {family}", lambda model=model: _packed(model))
+        yield _guarded(f"forward: {family}", partial(_forward, model))
+        yield _guarded(f"LoPA with one branch = D2F: {family}", partial(_one_branch, model))
+        yield _guarded(f"cached = uncached: {family}", partial(_cached, model))
+        yield _guarded(f"packed = one by one: {family}", partial(_packed, model))
     causal = tiny_model(causal=True, device=device)
-    yield _guarded("forward: autoregressive", lambda: _forward(causal))
-    yield _guarded("cached = uncached: autoregressive", lambda: _cached_causal(causal))
+    yield _guarded("forward: autoregressive", partial(_forward, causal))
+    yield _guarded("cached = uncached: autoregressive", partial(_cached_causal, causal))
 
 
 def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Check:
@@ -135,7 +138,7 @@ def _compare_cached(
     whole = model.predict(tokens, (1, bounds[-1]), visibility=visibility)
     cache = model.new_cache(bounds[-1])
     parts = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         part = model.predict(
             tokens[:, start:stop],
             (max(start, 1), stop),

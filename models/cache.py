@@ -8,9 +8,10 @@ several branches keep theirs aside until one of them wins, and only the winner's
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from lopa_bench.errors import DecodeError
 from lopa_bench.models.config import ModelConfig
-from torch import Tensor
 
 
 class KVCache:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
+
 from lopa_bench.errors import DecodeError
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.visibility import FULL, Visibility
-from torch import Tensor
 
 
 class LanguageModel:

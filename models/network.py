@@ -6,10 +6,11 @@ import math
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's usual name
+from torch import Tensor, nn
+
 from lopa_bench.models.attention import attend, attend_with_prefix
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
-from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
