@@ -139,6 +139,11 @@ class LmEvalTask:
         return int(self._task.config.num_fewshot or 0)
 
     @property
+    def num_available(self) -> int:
+        """Documents of the whole test split."""
+        return len(self._task.eval_docs)
+
+    @property
     def source(self) -> dict[str, Any]:
         """What a run record says about where the task comes from."""
         config = self._task.config

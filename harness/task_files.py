@@ -108,7 +108,7 @@ def _read_lines(path: Path) -> SplitData:
 
 
 def _read_parquet(path: Path) -> SplitData:
-    from pyarrow import ArrowInvalid, parquet
+    from pyarrow import ArrowInvalid, parquet  # type: ignore[import-untyped]
 
     try:
         rows = parquet.read_table(path).to_pylist()

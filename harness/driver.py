@@ -1,0 +1,267 @@
+"""The one consumer of a generation: iterates its rounds, keeps both ledgers and the clock.
+
+All decoders go through here, so that tokens, work and seconds mean the same for every one of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from lopa_bench.errors import DecodeError
+from lopa_bench.results.schema import TimeLedger, TokenLedger, WorkLedger
+from lopa_bench.results.trace import BranchRecord, RoundRecord
+
+if TYPE_CHECKING:
+    from lopa_bench.decoders.base import Decoder
+    from lopa_bench.decoders.rounds import Generation, Round
+
+
+class Clock(Protocol):
+    """A monotonic clock beside a device whose work may run behind the host's."""
+
+    def now(self) -> float:
+        """Seconds; only differences mean anything."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait until the device has done all that it was given."""
+        ...
+
+
+class HostClock:
+    """The clock of a device that works in step with the host, as CPUs do."""
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.perf_counter()
+
+    def synchronise(self) -> None:
+        """Nothing to wait for."""
+
+
+class DeviceClock(HostClock):
+    """The clock of an accelerator: `synchronise` waits for its queue."""
+
+    def __init__(self, device: object) -> None:
+        self.device = device
+
+    def synchronise(self) -> None:
+        """Wait for the queue of the device."""
+        import torch
+
+        kind = torch.device(str(self.device)).type
+        module = getattr(torch, kind, None)
+        if module is not None and hasattr(module, "synchronize"):
+            module.synchronize()
+
+
+def clock_for(device: object) -> Clock:
+    """Return the clock that fits a torch device or its name."""
+    return HostClock() if str(device).startswith("cpu") else DeviceClock(device)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one generation came to.
+
+    `answer` are the ids after the prompt, the EOS included if there is one; `useful` those before it. A generation
+    that went wrong has `error` and must not be scored; its ledgers hold what was measured up to then. `rounds` is
+    empty unless a trace was asked for. `num_discarded` counts filled slots beyond the budget, `num_revised` those
+    filled anew.
+    """
+
+    answer: tuple[int, ...] = ()
+    useful: tuple[int, ...] = ()
+    ended_by_eos: bool = False
+    tokens: TokenLedger = field(default_factory=TokenLedger)
+    work: WorkLedger = field(default_factory=WorkLedger)
+    time: TimeLedger = field(default_factory=TimeLedger)
+    masks_left: int = 0
+    num_discarded: int = 0
+    num_revised: int = 0
+    error: str | None = None
+    rounds: tuple[RoundRecord, ...] = ()
+
+
+@dataclass
+class _Books:
+    """The running sums of one generation."""
+
+    budget: int
+    work: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WorkLedger.model_fields, 0))
+    filled: set[int] = field(default_factory=set)
+    num_revised: int = 0
+    num_discarded: int = 0
+    last_position: list[int] = field(default_factory=list)
+    prefill_s: float = 0.0
+    first_round_s: float | None = None
+    trace: list[RoundRecord] = field(default_factory=list)
+
+    def enter(self, one: Round) -> None:
+        """Add one round."""
+        work = self.work
+        work["prefill_calls"] += one.model_calls if one.prefill else 0
+        work["rounds"] += 1
+        work["model_calls"] += one.model_calls
+        work["branch_forwards"] += one.branch_forwards
+        work["positions"] += one.num_positions
+        inside = [position for position in one.positions if position < self.budget]
+        self.num_discarded += len(one.positions) - len(inside)
+        self.num_revised += sum(position in self.filled for position in inside)
+        self.filled.update(inside)
+        self.last_position.append(max(inside, default=-1))
+
+
+def generate(
+    decoder: Decoder,
+    prompt_ids: Sequence[int],
+    *,
+    seed: int = 0,
+    clock: Clock | None = None,
+    trace: bool = False,
+    on_round: Callable[[Round], None] | None = None,
+) -> Outcome:
+    """Decode one answer and measure it.
+
+    The device is synchronised at the start, after the first round and at the end, nowhere else. A DecodeError, an
+    exhausted memory or masks left in the answer end in an outcome with an error; any other exception is a fault of the
+    program and passes through.
+
+    Args:
+        decoder: what decodes.
+        prompt_ids: the prompt's token ids.
+        seed: of this answer's own random numbers.
+        clock: the device's clock; by default that of the decoder's model.
+        trace: keep every round.
+        on_round: called after every round, inside the measured time; for a live view only.
+    """
+    clock = clock or clock_for(decoder.model.device)
+    books = _Books(decoder.config.max_new_tokens)
+    generation: Generation | None = None
+    error = None
+    clock.synchronise()
+    start = clock.now()
+    try:
+        generation = decoder.decode(prompt_ids, seed=seed)
+        _consume(generation, books, clock, start, trace, on_round)
+    except (DecodeError, MemoryError, RuntimeError) as problem:
+        if isinstance(problem, RuntimeError) and not _is_out_of_memory(problem):
+            raise
+        error = str(problem) if isinstance(problem, DecodeError) else _free_memory(problem)
+    clock.synchronise()
+    elapsed = max(clock.now() - start, 0.0)
+    return _outcome(decoder, len(prompt_ids), generation, books, elapsed, error)
+
+
+def _consume(
+    generation: Generation,
+    books: _Books,
+    clock: Clock,
+    start: float,
+    trace: bool,
+    on_round: Callable[[Round], None] | None,
+) -> None:
+    before = start
+    for one in generation:
+        if one.index == 0:
+            clock.synchronise()
+            _cross_border(books, one, clock.now() - start)
+        books.enter(one)
+        if trace:
+            now = clock.now()
+            books.trace.append(round_record(one, now - before))
+            before = now
+        if on_round is not None:
+            on_round(one)
+
+
+def _cross_border(books: _Books, first: Round, seconds: float) -> None:
+    """Book the first round: prefill when it only read the prompt, the first round of decoding when it filled slots."""
+    if first.positions:
+        books.first_round_s = max(seconds, 0.0)
+    else:
+        books.prefill_s = max(seconds, 0.0)
+
+
+def _outcome(
+    decoder: Decoder,
+    num_prompt: int,
+    generation: Generation | None,
+    books: _Books,
+    elapsed: float,
+    error: str | None,
+) -> Outcome:
+    answer = tuple(generation.answer) if generation is not None else ()
+    eos = decoder.model.config.eos_token_id
+    ended = eos is not None and eos in answer
+    useful = answer[: answer.index(eos)] if ended else answer
+    masks = generation.masks_left if generation is not None else 0
+    if masks and error is None:
+        error = f"{masks} mask{'s' if masks > 1 else ''} left in the answer after the last round"
+    if decoder.model.config.causal:
+        # Every call of an autoregressive model gives one token; the one that only finds the EOS gives no useful one.
+        books.work["rounds"] = sum(position < len(useful) for position in books.last_position)
+    return Outcome(
+        answer=answer,
+        useful=useful,
+        ended_by_eos=ended,
+        tokens=TokenLedger(prompt=num_prompt, useful=len(useful), committed=len(books.filled), kept=len(useful)),
+        work=WorkLedger(**books.work),
+        time=TimeLedger(
+            prefill_s=min(books.prefill_s, elapsed),
+            decode_s=max(elapsed - books.prefill_s, 0.0),
+            first_round_s=books.first_round_s,
+        ),
+        masks_left=masks,
+        num_discarded=books.num_discarded,
+        num_revised=books.num_revised,
+        error=error,
+        rounds=tuple(books.trace),
+    )
+
+
+def round_record(one: Round, seconds: float | None = None) -> RoundRecord:
+    """Return a round as it is stored in a trace."""
+    return RoundRecord(
+        index=one.index,
+        positions=one.positions,
+        tokens=one.tokens,
+        model_calls=one.model_calls,
+        branch_forwards=one.branch_forwards,
+        num_positions=one.num_positions,
+        input_length=one.input_length,
+        prefill=one.prefill,
+        num_forced=one.num_forced,
+        branches=tuple(
+            BranchRecord(
+                position=branch.position,
+                token=branch.token,
+                creation=branch.creation,
+                score=branch.score,
+                num_masks=branch.num_masks,
+            )
+            for branch in one.branches
+        ),
+        winner=one.winner,
+        seconds=None if seconds is None else max(seconds, 0.0),
+    )
+
+
+def _is_out_of_memory(problem: RuntimeError) -> bool:
+    text = str(problem).lower()
+    return type(problem).__name__ == "OutOfMemoryError" or "out of memory" in text or "can't allocate memory" in text
+
+
+def _free_memory(problem: BaseException) -> str:
+    """Give back what the failed generation held and return the sentence for its sample."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return f"out of memory: {str(problem).splitlines()[0] if str(problem) else 'no more could be allocated'}"

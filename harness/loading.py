@@ -1,0 +1,68 @@
+"""From settings to something that answers: model, decoder and tokenizer together, and how the process is set up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lopa_bench.harness import offline
+from lopa_bench.harness.bundled_defaults import is_bundled
+from lopa_bench.harness.settings import Settings
+
+if TYPE_CHECKING:
+    from lopa_bench.harness.answering import Answerer
+    from lopa_bench.harness.driver import Clock
+    from lopa_bench.harness.model_source import ModelSource
+
+
+def set_up_process(settings: Settings) -> None:
+    """Set the hub's switches, which must happen before its libraries are imported, and the number of threads."""
+    from pathlib import Path
+
+    model_is_local = is_bundled(str(settings["model"])) or Path(str(settings["model"])).expanduser().is_dir()
+    data_are_local = settings.run["task"].value is None or settings["data_dir"] is not None
+    if settings["offline"] or (model_is_local and data_are_local):
+        offline.go_offline()
+    else:
+        offline.use_private_dataset_cache()
+    if settings["threads"] is not None:
+        import torch
+
+        torch.set_num_threads(int(settings["threads"]))
+
+
+def device_and_dtype(settings: Settings) -> tuple[str, str]:
+    """Return where and in what precision the settings ask to run."""
+    from lopa_bench.harness.environment import choose_device, choose_dtype
+
+    device = choose_device(str(settings["device"]))
+    return device, choose_dtype(str(settings["dtype"]), device, is_bundled(str(settings["model"])))
+
+
+def load_answerer(settings: Settings, source: ModelSource | None = None, clock: Clock | None = None) -> Answerer:
+    """Load model and tokenizer and return what answers.
+
+    Raises:
+        ConfigError: the decoder and the model do not go together; told before the weights are read.
+        ModelError: the checkpoint cannot be used.
+    """
+    from lopa_bench.harness.model_source import ModelSource
+
+    source = source or ModelSource(settings)
+    source.unloaded_decoder()
+    device, dtype = device_and_dtype(settings)
+    return answerer_for(settings, source, source.load(device, dtype), clock)
+
+
+def answerer_for(settings: Settings, source: ModelSource, model: object = None, clock: Clock | None = None) -> Answerer:
+    """Return what answers with `model`; without one it can encode prompts and tell estimates, no more."""
+    from lopa_bench.harness.answering import Answerer
+
+    decoder = source.unloaded_decoder() if model is None else source.decoder_for(model)
+    bos = settings["bos"]
+    return Answerer(
+        decoder,
+        source.tokenizer,
+        bos=None if bos is None else bool(bos),
+        stops_apply=bool(settings["stops_apply"]),
+        clock=clock,
+    )

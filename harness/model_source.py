@@ -1,0 +1,144 @@
+"""A checkpoint before its weights are read: where it lies, what it is, whether the decoder can use it, its hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lopa_bench.harness.settings import Settings
+from lopa_bench.results.schema import ModelInfo
+
+if TYPE_CHECKING:
+    from lopa_bench.decoders.base import Decoder
+    from lopa_bench.models.config import ModelConfig
+    from lopa_bench.models.language_model import LanguageModel
+
+_TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja", "chat_template.json",
+)  # fmt: skip
+_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Stands in for a model that is not loaded yet: enough for a decoder to say whether it fits."""
+
+    config: ModelConfig
+    name: str
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """The checkpoint that settings name. Nothing but small files is read, or fetched, until `load` is called."""
+
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it."""
+        return str(self.settings["model"])
+
+    @cached_property
+    def directory(self) -> Path:
+        """The folder with config.json; of a hub id its snapshot without the weights."""
+        from lopa_bench.models.loading import locate
+
+        if self._is_hub_id:
+            from lopa_bench.models.hub import fetch_checkpoint
+
+            return fetch_checkpoint(self.name, revision=None, offline=bool(self.settings["offline"]), weights=False)
+        return locate(self.name)
+
+    @property
+    def _is_hub_id(self) -> bool:
+        local = self.name.startswith(("bundled:", ".", "/", "~")) or Path(self.name).exists()
+        return "/" in self.name and not local
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """Shape and token ids."""
+        from lopa_bench.models.loading import load_config
+
+        return load_config(self.directory)[1]
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The checkpoint's tokenizer."""
+        from lopa_bench.models.loading import load_tokenizer
+
+        return load_tokenizer(self.name if self.name.startswith("bundled:") else self.directory)
+
+    def unloaded_decoder(self) -> Decoder:
+        """The decoder over a model without weights: for checks and estimates.
+
+        Raises:
+            ConfigError: the decoder does not work with this kind of model.
+        """
+        return self.decoder_for(_Shape(self.config, self.name))
+
+    def decoder_for(self, model: Any) -> Decoder:
+        """The decoder that the settings describe, over `model`."""
+        from lopa_bench.decoders.registry import decoder_type
+
+        return decoder_type(str(self.settings["decoder"]))(model, self.settings.config)
+
+    def load(self, device: str, dtype: str) -> LanguageModel:
+        """Read the weights, the adapter merged in."""
+        from lopa_bench.models.loading import load_model
+
+        return load_model(
+            self.name,
+            adapter=self.settings["adapter"],
+            force_adapter=bool(self.settings["force_adapter"]),
+            device=device,
+            dtype=dtype,
+            offline=bool(self.settings["offline"]),
+        )
+
+    def info(self) -> ModelInfo:
+        """What a run record says of the model; hashes the weights, which a hub id must have been fetched for."""
+        from lopa_bench.models.loading import locate
+        from lopa_bench.models.weights import weights_hash
+
+        offline = bool(self.settings["offline"])
+        directory = locate(self.name, offline=offline)
+        adapter = self.settings["adapter"]
+        return ModelInfo(
+            name=self.name,
+            family=self.config.family,
+            revision=directory.name if self._is_hub_id else "",
+            hash=weights_hash(directory),
+            adapter=adapter,
+            adapter_hash="" if adapter is None else hash_files(self._adapter_folder(str(adapter)), _ADAPTER_FILES),
+            tokenizer_hash=self.tokenizer_hash(directory),
+            mask_token_id=self.config.mask_token_id,
+            eos_token_id=self.config.eos_token_id,
+            pad_token_id=self.config.pad_token_id,
+        )
+
+    def _adapter_folder(self, adapter: str) -> Path:
+        folder = Path(adapter).expanduser()
+        if folder.is_dir():
+            return folder
+        from lopa_bench.models.hub import fetch_adapter
+
+        return fetch_adapter(adapter, revision=None, offline=bool(self.settings["offline"]))
+
+    def tokenizer_hash(self, directory: Path) -> str:
+        """sha256 over the tokenizer's files."""
+        if self.name.startswith("bundled:"):
+            directory = Path(self.tokenizer.name_or_path)
+        return hash_files(directory, _TOKENIZER_FILES)
+
+
+def hash_files(directory: Path, names: tuple[str, ...]) -> str:
+    """Return a sha256 over the named files of a folder, those that are there, names included."""
+    digest = hashlib.sha256()
+    for name in names:
+        if (file := directory / name).is_file():
+            digest.update(name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()

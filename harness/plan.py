@@ -1,0 +1,98 @@
+"""What a run will do, told before it starts: its settings, how much there is to do and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lopa_bench.harness.settings import Settings
+from lopa_bench.results.schema import Setting
+
+if TYPE_CHECKING:
+    from lopa_bench.harness.answering import Answerer
+    from lopa_bench.models.config import ModelConfig
+    from lopa_bench.models.memory import MemoryEstimate
+    from lopa_bench.tasks.base import Document
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer to "what will this do?".
+
+    `num_samples` of `num_available` problems; `rounds` are the fewest and the most an answer of full length can take,
+    an answer that ends early takes fewer. `longest_prompt` is in tokens, `prompts_too_long` tells that it will be cut.
+    """
+
+    settings: dict[str, Setting]
+    num_samples: int
+    num_available: int
+    rounds: tuple[int, int]
+    longest_prompt: int
+    prompts_too_long: bool
+    num_parameters: int
+    memory: MemoryEstimate
+    device: str
+    dtype: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_rounds(self) -> tuple[int, int]:
+        """Fewest and most rounds of the whole run."""
+        return self.rounds[0] * self.num_samples, self.rounds[1] * self.num_samples
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "settings": {name: setting.model_dump() for name, setting in self.settings.items()},
+            "samples": self.num_samples,
+            "available": self.num_available,
+            "rounds_per_sample": list(self.rounds),
+            "rounds": list(self.total_rounds),
+            "longest_prompt_tokens": self.longest_prompt,
+            "prompts_too_long": self.prompts_too_long,
+            "parameters": self.num_parameters,
+            "memory_bytes": {
+                "weights": self.memory.weights,
+                "cache": self.memory.cache,
+                "logits": self.memory.logits,
+                "total": self.memory.total,
+            },
+            "device": self.device,
+            "dtype": self.dtype,
+            "notes": list(self.notes),
+        }
+
+
+def make_plan(
+    settings: Settings,
+    answerer: Answerer,
+    documents: Sequence[Document],
+    num_available: int,
+    *,
+    device: str,
+    dtype: str,
+) -> Plan:
+    """Return the plan; `answerer` holds the decoder over a model without weights."""
+    from lopa_bench.models.memory import count_parameters, estimate_memory
+
+    config: ModelConfig = answerer.decoder.model.config
+    # Encoding every prompt would take long; the one with the most characters is as good as always the longest.
+    longest = max(documents, key=lambda document: len(document.prompt))
+    length = len(answerer.encode(longest.prompt))
+    budget = answerer.decoder.config.max_new_tokens
+    branches = getattr(answerer.decoder.config, "branches", 1)
+    capacity = min(length, answerer.max_prompt_tokens) + budget
+    return Plan(
+        settings=settings.all,
+        num_samples=len(documents),
+        num_available=num_available,
+        rounds=answerer.decoder.round_range,
+        longest_prompt=length,
+        prompts_too_long=length > answerer.max_prompt_tokens,
+        num_parameters=count_parameters(config),
+        memory=estimate_memory(config, dtype, capacity, branches, window=1 if config.causal else budget),
+        device=device,
+        dtype=dtype,
+        notes=settings.notes,
+    )

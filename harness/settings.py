@@ -1,0 +1,242 @@
+"""What a run was asked to do, and what that comes to: every setting with the place that its value came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lopa_bench.errors import ConfigError
+from lopa_bench.harness import bundled_defaults
+from lopa_bench.harness.assignments import parse_bool
+from lopa_bench.harness.task_source import facts, known_name
+from lopa_bench.results.schema import Origin, Setting
+from lopa_bench.tasks.presets import REAL_CHECKPOINT, Preset, get_preset
+
+if TYPE_CHECKING:
+    from lopa_bench.decoders.options import DecoderConfig
+
+# Three ways to say how many branches; whichever is given stands for all of them.
+BRANCH_WORDS = ("branches", "lookahead", "branching_factor")
+ENVIRONMENT = {"data_dir": "LOPA_BENCH_DATA", "runs_dir": "LOPA_BENCH_RUNS", "device": "LOPA_BENCH_DEVICE"}
+DEFAULTS: dict[str, Any] = {
+    "adapter": None,
+    "force_adapter": False,
+    "convention": None,
+    "dtype": "auto",
+    "device": "auto",
+    "num_fewshot": None,
+    "chat": False,
+    "multiturn": True,
+    "bos": None,
+    "stops_apply": True,
+    "system_instruction": None,
+    "data_dir": None,
+    "offline": False,
+    "seed": 0,
+    "warmup": 1,
+    "threads": None,
+    "runs_dir": "runs",
+}
+YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "offline")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What was asked; None stands for what was not said.
+
+    `options` are the decoder's, under any spelling it knows. `limit` takes the first so many problems; `warmup`
+    generations come before the clock runs. `dry_run` stops at the plan, `fresh` begins a new run though one
+    with the same settings exists.
+    """
+
+    task: str | None = None
+    decoder: str | None = None
+    preset: str | None = None
+    model: str | None = None
+    adapter: str | None = None
+    force_adapter: bool | None = None
+    convention: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    num_fewshot: int | None = None
+    chat: bool | None = None
+    multiturn: bool | None = None
+    bos: bool | None = None
+    stops_apply: bool | None = None
+    system_instruction: str | None = None
+    seed: int | None = None
+    limit: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+    data_dir: str | Path | None = None
+    offline: bool | None = None
+    warmup: int | None = None
+    threads: int | None = None
+    runs_dir: str | Path | None = None
+    trace: bool = False
+    dry_run: bool = False
+    fresh: bool = False
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A resolved run: `run` and `options` hold every value with its origin, `config` is the decoder's own."""
+
+    run: dict[str, Setting]
+    options: dict[str, Setting]
+    config: DecoderConfig
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a run setting."""
+        return self.run[name].value
+
+    @property
+    def all(self) -> dict[str, Setting]:
+        """Run settings, then the decoder's options."""
+        return {**self.run, **self.options}
+
+
+class _Layers:
+    """Values by name from several places, the later place winning."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Setting] = {}
+
+    def put(self, origin: Origin, values: Mapping[str, Any]) -> None:
+        """Lay `values` over what is there; a None is no value."""
+        for name, value in values.items():
+            if value is not None or name not in self.found:
+                plain = str(value) if isinstance(value, Path) else value
+                self.found[name] = Setting(value=plain, origin=origin if value is not None else "default")
+
+
+def resolve(spec: RunSpec, *, needs_task: bool = True, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settle every setting: defaults, then those of the bundled model, the preset, the environment, the flags.
+
+    Raises:
+        ConfigError: nothing says which task or decoder, names that do not exist, options that contradict each other.
+    """
+    preset = get_preset(spec.preset) if spec.preset else None
+    decoder = _decoder(spec, preset)
+    run = _Layers()
+    run.put("default", DEFAULTS)
+    causal = not _decoder_type(decoder).needs_diffusion
+    run.put("default", {"model": bundled_defaults.model_for(decoder, causal=causal)})
+    if preset is not None:
+        run.put("preset", {**preset.settings(), "preset": None})
+    run.put("environment", {name: environment.get(word) for name, word in ENVIRONMENT.items()})
+    flags = {name: getattr(spec, name) for name in (*DEFAULTS, "task", "model")}
+    run.put("flag", {**flags, "decoder": spec.decoder, "preset": spec.preset})
+    run.found.setdefault("decoder", Setting(value=decoder, origin="preset"))
+    notes = _bundled_settings(run, decoder)
+    for name in YES_OR_NO:
+        if (value := run.found[name].value) is not None:
+            run.found[name] = run.found[name].model_copy(update={"value": parse_bool(value, name)})
+    if (task := run.found["task"]).value is not None:
+        run.found["task"] = task.model_copy(update={"value": known_name(str(task.value))})
+    elif needs_task:
+        raise ConfigError("no task was named; give --task (`lopa-bench list tasks` shows them) or --preset")
+    _check(spec, run)
+    options, config = _options(spec, decoder, preset, run)
+    return Settings(run.found, options, config, tuple(notes))
+
+
+def _decoder(spec: RunSpec, preset: Preset | None) -> str:
+    name = spec.decoder or (preset.decoder if preset else None)
+    if name is None:
+        raise ConfigError("no decoder was named; give --decoder (`lopa-bench list decoders` shows them) or --preset")
+    if preset is not None and name != preset.decoder:
+        raise ConfigError(
+            f"preset {preset.name} is one of decoder {preset.decoder}, but --decoder {name} was given; drop one of them"
+        )
+    _decoder_type(name)
+    return name
+
+
+def _decoder_type(name: str) -> Any:
+    from lopa_bench.decoders.registry import decoder_type
+
+    return decoder_type(name)
+
+
+def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
+    """Settle what a bundled model asks for, and say so when nobody named a model."""
+    model = run.found["model"]
+    if not bundled_defaults.is_bundled(str(model.value)):
+        return []
+    for name, value in bundled_defaults.RUN_SETTINGS.items():
+        if run.found[name].origin == "default":
+            run.found[name] = Setting(value=value)
+    if run.found["adapter"].origin == "preset":
+        run.found["adapter"] = Setting(value=None)  # it was trained on the preset's model
+    if model.origin != "default":
+        return []
+    real = REAL_CHECKPOINT.get(decoder)
+    advice = (
+        f"--preset {real} takes the published checkpoint"
+        if real
+        else "--model NAME takes another, e.g. Qwen/Qwen2.5-7B"
+    )
+    return [f"no --model given: running on the small bundled model {model.value}; {advice}"]
+
+
+def _check(spec: RunSpec, run: _Layers) -> None:
+    """Refuse values that no run can have."""
+    lowest = {"limit": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
+    for name, least in lowest.items():
+        value = getattr(spec, name)
+        if value is not None and value < least:
+            raise ConfigError(f"--{name.replace('_', '-')} {value} is too small: it must be at least {least}")
+    run.found["limit"] = Setting(value=spec.limit, origin="default" if spec.limit is None else "flag")
+    if run.found["force_adapter"].value and run.found["adapter"].value is None:
+        raise ConfigError("--force-adapter was given without an --adapter")
+
+
+def _options(
+    spec: RunSpec, decoder: str, preset: Preset | None, run: _Layers
+) -> tuple[dict[str, Setting], DecoderConfig]:
+    """Settle the decoder's options with the origin of each."""
+    from lopa_bench.decoders import registry
+
+    convention = run.found["convention"].value
+    given = {name.replace("-", "_"): value for name, value in spec.options.items()}
+    for name in BRANCH_WORDS:
+        if name in given and not (isinstance(given[name], int) and given[name] >= (name != "lookahead")):
+            raise ConfigError(f"{name} = {given[name]!r} is not a count of branches; give a whole number")
+    layers: list[tuple[Origin, dict[str, Any]]] = []
+    if run.found["task"].value is not None:
+        layers.append(("default", {"max_new_tokens": facts(str(run.found["task"].value)).max_new_tokens}))
+    if bundled_defaults.is_bundled(str(run.found["model"].value)):
+        layers.append(("default", dict(bundled_defaults.OPTIONS.get(decoder, {}))))
+    if preset is not None:
+        layers.append(("preset", dict(preset.options)))
+    layers.append(("flag", given))
+    spell = _speller(decoder)
+    merged: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    if convention:
+        found = registry.convention(str(convention), decoder)
+        origins = dict.fromkeys((spell(name) for name in found.options), run.found["convention"].origin)
+    for origin, values in layers:
+        names = {spell(name) for name in values}
+        merged = {name: value for name, value in merged.items() if spell(name) not in names}
+        merged.update(values)
+        origins.update(dict.fromkeys(names, origin))
+    config = registry.resolve(decoder, merged, preset=str(convention) if convention else None)
+    values = asdict(config)
+    return {name: Setting(value=value, origin=origins.get(name, "default")) for name, value in values.items()}, config
+
+
+def _speller(decoder: str) -> Any:
+    from lopa_bench.decoders.options import names_of
+
+    spellings = names_of(_decoder_type(decoder).config_type)
+
+    def spell(name: str) -> str:
+        return "branches" if name in BRANCH_WORDS else spellings.get(name, name)
+
+    return spell
