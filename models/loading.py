@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from lopa_bench.errors import ModelError, PrerequisiteError, nearest
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.families import Family, family_of
@@ -15,6 +16,7 @@ from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.memory import estimate_memory
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.saving import save_model
+from lopa_bench.models.skeleton import skeleton
 from lopa_bench.models.weights import (
     StoredTensor,
     read_json,
@@ -80,8 +82,7 @@ def load_model(
         from lopa_bench.models.adapters import read_adapter
 
         lora = read_adapter(adapter, family, base=str(name_or_dir), force=force_adapter, offline=offline)
-    with torch.device("meta"):
-        network = Transformer(config)
+    network = skeleton(config)
     if lora is not None:
         lora.check(network)
     _fill(network, directory, family, place, wanted)

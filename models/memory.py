@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+
 from lopa_bench.models.config import ModelConfig
-from lopa_bench.models.network import Transformer
+from lopa_bench.models.skeleton import skeleton
 from lopa_bench.models.weights import torch_dtype
 
 
@@ -57,5 +58,4 @@ def estimate_memory(
 
 def count_parameters(config: ModelConfig) -> int:
     """Parameters of the network, counted on one built without memory."""
-    with torch.device("meta"):
-        return Transformer(config).num_parameters
+    return skeleton(config).num_parameters

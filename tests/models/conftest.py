@@ -1,0 +1,89 @@
+"""Tiny random models of every family, in memory and as checkpoint folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lopa_bench.models.config import ModelConfig
+from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.loading import save_model
+from lopa_bench.models.network import Transformer
+
+SMALL = {
+    "vocab_size": 61,
+    "hidden_size": 32,
+    "num_layers": 2,
+    "num_heads": 4,
+    "num_kv_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 48,
+    "norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "max_positions": 512,
+    "eos_token_id": 59,
+    "pad_token_id": 59,
+}
+BY_FAMILY: dict[str, dict[str, Any]] = {
+    "dream": {"logit_shift": True, "causal": False, "mask_token_id": 60, "qkv_bias": True},
+    "llada": {"logit_shift": False, "causal": False, "mask_token_id": 60, "num_kv_heads": 4},
+    "qwen2": {"logit_shift": True, "causal": True, "qkv_bias": True},
+    "qwen3": {"logit_shift": True, "causal": True, "qk_norm": True, "head_dim": 16},
+    "llama": {"logit_shift": True, "causal": True, "tied_head": True},
+}
+
+
+def make_config(family: str, **changes: Any) -> ModelConfig:
+    return ModelConfig(family=family, **{**SMALL, **BY_FAMILY[family], **changes})
+
+
+def make_network(config: ModelConfig, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
+    torch.manual_seed(seed)
+    network = Transformer(config)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            # Norms away from one, biases away from zero, weights large enough that attention is far from uniform.
+            parameter.normal_(1.0 if "norm" in name else 0.0, 0.3)
+    return network.to(dtype)
+
+
+@pytest.fixture
+def tiny_config() -> Callable[..., ModelConfig]:
+    return make_config
+
+
+@pytest.fixture
+def tiny_model() -> Callable[..., LanguageModel]:
+    """tiny_model(family, seed=0, dtype=torch.float32, **config changes) -> LanguageModel."""
+
+    def make(family: str = "dream", seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> LanguageModel:
+        return LanguageModel(make_network(make_config(family, **changes), seed, dtype))
+
+    return make
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Callable[..., Path]:
+    """checkpoint(family, name="base", dtype="float32", edit=None) -> folder; `edit` changes config.json's dict."""
+
+    def make(
+        family: str = "dream",
+        name: str = "base",
+        dtype: str = "float32",
+        edit: Callable[[dict[str, Any]], object] | None = None,
+        **changes: Any,
+    ) -> Path:
+        directory = save_model(make_network(make_config(family, **changes)), tmp_path / name, dtype=dtype)
+        if edit is not None:
+            file = directory / "config.json"
+            raw = json.loads(file.read_text())
+            edit(raw)
+            file.write_text(json.dumps(raw))
+        return directory
+
+    return make
