@@ -83,27 +83,32 @@ class Plan:
             return sum(made)
         return len(made) if self.reduction == "count" else made
 
-    def draw_arguments(self, rng: random.Random) -> list[Any]:
-        """Draw the arguments of one test, with elements that meet the condition and others that do not.
+    def draw_arguments(self, rng: random.Random, index: int) -> list[Any]:
+        """Draw the arguments of test number `index`; tests in a row try all edges of the conditions.
 
-        A condition that hardly any element meets gets the last of `NUM_DRAWS` draws.
+        There are elements that meet the condition and others that do not, but for a condition that hardly any
+        element meets, which gets the last of `NUM_DRAWS` draws.
         """
         for _ in range(NUM_DRAWS):
-            arguments = self._draw_any_arguments(rng)
+            arguments = self._draw_any_arguments(rng, index)
             if len({self.condition.holds(element) for element in self.elements(arguments)}) == 2:
                 break
         return arguments
 
-    def _draw_any_arguments(self, rng: random.Random) -> list[Any]:
-        if self.family == "range":
-            return [rng.randint(0, 9), rng.randint(10, LARGEST_NUMBER)]
+    def _draw_any_arguments(self, rng: random.Random, index: int) -> list[Any]:
         if self.family == "words":
             words = ("".join(rng.choices(LETTERS, k=rng.randint(1, 10))) for _ in range(6))
             return [" ".join(words)]
+        conditions = (self.condition, self.second)
+        edges = [each.edges[index % len(each.edges)] for each in conditions if each is not None and each.edges]
+        if self.family == "range":
+            first, last = rng.randint(0, 9), rng.randint(10, LARGEST_NUMBER)
+            if index % 2 == 0:  # end where it shows whether the last number counts
+                last = max(first, *edges) if edges else max(filter(self.condition.holds, range(last + 1)))
+            return [first, last]
         numbers = [rng.randint(0, LARGEST_NUMBER) for _ in range(rng.randint(4, 9))]
-        for condition in (self.condition, self.second):
-            if condition is not None and condition.edges:
-                numbers[rng.randrange(len(numbers))] = rng.choice(condition.edges)
+        for position, edge in zip(rng.sample(range(len(numbers)), len(edges)), edges, strict=True):
+            numbers[position] = edge
         return [numbers]
 
     def empty_arguments(self) -> list[Any]:

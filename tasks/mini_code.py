@@ -179,7 +179,7 @@ class MiniCode:
         documents = []
         for document_id, problem, rng in self._held_out.problems(split):
             answer = write_answer(problem, rng)
-            arguments = [problem.plan.draw_arguments(rng) for _ in range(NUM_TESTS)]
+            arguments = [problem.plan.draw_arguments(rng, index) for index in range(NUM_TESTS)]
             arguments.append(problem.plan.empty_arguments())
             metadata = {
                 "level": problem.level,
