@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: reference data that may be absent, and one thread so that timings and sums are steady."""
+"""Fixtures of all tests: reference data that may be absent, and one thread so that sums are steady."""
 
 from __future__ import annotations
 
