@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lopa_bench.decoders.base import Decoder, relative
+from lopa_bench.decoders.base import Decoder, filled
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.options import DecoderConfig
 from lopa_bench.decoders.rounds import Round
@@ -31,6 +31,11 @@ class ARDecoder(Decoder):
         """As many rounds as tokens."""
         return self.config.max_new_tokens, self.config.max_new_tokens
 
+    @property
+    def most_idle_rounds(self) -> int | None:
+        """The budget ends it."""
+        return None
+
     def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
         cache = self.model.new_cache(canvas.prompt_length + self.config.max_new_tokens)
         for index in range(self.config.max_new_tokens):
@@ -47,10 +52,11 @@ class ARDecoder(Decoder):
             [scores] = self._score(logits, stop, "probability", generator)
             token = int(scores.token[0])
             canvas.tokens.append(token)
+            positions, tokens = filled(canvas, [stop], [token])
             yield Round(
                 index=index,
-                positions=relative(canvas, [stop]),
-                tokens=(token,),
+                positions=positions,
+                tokens=tokens,
                 num_positions=stop - start,
                 input_length=stop - start,
                 prefill=index == 0,

@@ -43,14 +43,10 @@ class Decoder(ABC):
             seed: of this answer's own random numbers, so that no other answer changes them.
 
         Raises:
-            DecodeError: the prompt is empty, or does not fit the model's context together with the answer.
+            DecodeError: the prompt is empty, holds an id outside the vocabulary, or does not fit the model's context
+                together with the answer.
         """
-        room = self.model.config.max_positions - self.config.max_new_tokens
-        if len(prompt) > room:
-            raise DecodeError(
-                f"a prompt of {len(prompt)} tokens and an answer of {self.config.max_new_tokens} do not fit the "
-                f"model's {self.model.config.max_positions} positions; cut the prompt to {max(room, 0)}"
-            )
+        self._check_prompt(prompt)
         mask_id = self.model.config.mask_token_id
         canvas = Canvas(
             prompt,
@@ -60,7 +56,21 @@ class Decoder(ABC):
             stop_at_eos=self.config.early_stop,
         )
         generator = torch.Generator(self.model.device).manual_seed(seed)
-        return Generation(canvas, self._rounds(canvas, generator))
+        return Generation(canvas, watched(self._rounds(canvas, generator), self.most_idle_rounds))
+
+    def _check_prompt(self, prompt: Sequence[int]) -> None:
+        limit, budget = self.model.config.max_positions, self.config.max_new_tokens
+        if len(prompt) + budget > limit:
+            raise DecodeError(
+                f"a prompt of {len(prompt)} tokens and an answer of {budget} do not fit the model's {limit} positions; "
+                f"cut the prompt to {max(limit - budget, 0)} or lower max_new_tokens"
+            )
+        size = self.model.config.vocab_size
+        if prompt and not 0 <= min(prompt) <= max(prompt) < size:
+            raise DecodeError(
+                f"the prompt holds ids from {min(prompt)} to {max(prompt)}, the model knows 0 to {size - 1}; "
+                "encode it with the model's own tokenizer"
+            )
 
     @abstractmethod
     def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
@@ -70,6 +80,11 @@ class Decoder(ABC):
     @abstractmethod
     def round_range(self) -> tuple[int, int]:
         """Fewest and most rounds an answer of full length can take, for estimates."""
+
+    @property
+    def most_idle_rounds(self) -> int | None:
+        """Rounds in a row that may fill nothing before decoding is given up; None where a plan ends it anyway."""
+        return 32
 
     def _input(self, canvas: Canvas, start: int, stop: int | None = None) -> Tensor:
         """Ids of [start, stop) as [1, T]."""
@@ -98,6 +113,27 @@ def fill(canvas: Canvas, positions: Sequence[int], tokens: Sequence[int]) -> Non
         canvas.tokens[position] = token
 
 
-def relative(canvas: Canvas, positions: Sequence[int]) -> tuple[int, ...]:
-    """Absolute positions as counted from the start of the answer."""
-    return tuple(position - canvas.prompt_length for position in positions)
+def filled(canvas: Canvas, positions: Sequence[int], tokens: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What a round reports: positions counted from the start of the answer, and tokens.
+
+    A proposed mask id, where that is allowed, fills nothing.
+    """
+    kept = [(position, token) for position, token in zip(positions, tokens, strict=True) if token != canvas.mask_id]
+    return tuple(position - canvas.prompt_length for position, _ in kept), tuple(token for _, token in kept)
+
+
+def watched(rounds: Iterator[Round], most_idle: int | None) -> Iterator[Round]:
+    """The same rounds, ended when `most_idle` + 1 of them in a row filled nothing.
+
+    Raises:
+        DecodeError: such a row was seen; at temperature 0 it would go on for ever.
+    """
+    num_idle = 0
+    for one in rounds:
+        yield one
+        num_idle = 0 if one.positions else num_idle + 1
+        if most_idle is not None and num_idle > most_idle:
+            raise DecodeError(
+                f"no slot was filled in {num_idle} rounds in a row: the model proposes the mask id for a slot that "
+                "must be filled; decode with allow_mask_token off"
+            )

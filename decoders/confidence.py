@@ -29,7 +29,8 @@ class Scores:
     """The candidates of one branch on the host, row i standing for absolute position `first` + i.
 
     Attributes:
-        confidence: [rows], by strategy, in the model's dtype as in the authors' programs: rounding decides ties.
+        confidence: [rows], by strategy, in the model's dtype as in the authors' programs (rounding decides ties); the
+            entropy of float16 in float32.
         probability: [rows], the token's probability; what thresholds are compared with.
         token: [rows] ids.
     """
@@ -56,7 +57,8 @@ def forbid(logits: Tensor, token_id: int | None) -> Tensor:
 def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     """Divide by the temperature, then keep the nucleus (top-p) and the best k, in the authors' order."""
     if sampling.temperature > 0:
-        logits = logits / sampling.temperature
+        # With the best logit at 0 no temperature, however small, leaves the dtype's range at the top.
+        logits = (logits - logits.amax(dim=-1, keepdim=True)) / sampling.temperature
     if sampling.top_p is not None and sampling.top_p < 1:
         ordered, order = torch.sort(logits, descending=True, dim=-1)
         beyond = torch.cumsum(F.softmax(ordered, dim=-1), dim=-1) > sampling.top_p
@@ -92,7 +94,8 @@ def candidates(
     probabilities = F.softmax(filter_logits(logits, sampling), dim=-1)
     if sampling.temperature > 0:
         flat = probabilities.flatten(0, -2)
-        token = torch.multinomial(flat, 1, generator=generator).view(probabilities.shape[:-1])
+        # NaN rows are reported when they reach the host; drawing from them would stop the device first.
+        token = torch.multinomial(flat.nan_to_num(nan=1.0), 1, generator=generator).view(probabilities.shape[:-1])
         probability = probabilities.gather(-1, token.unsqueeze(-1)).squeeze(-1)
     else:
         probability, token = probabilities.max(dim=-1)
@@ -100,7 +103,9 @@ def candidates(
         best = torch.topk(probabilities, 2, dim=-1).values
         return best[..., 0] - best[..., 1], probability, token
     if strategy == "neg_entropy":
-        return (probabilities * torch.log(probabilities + 1e-10)).sum(dim=-1), probability, token
+        # float16 knows no 1e-10: the logarithm of an impossible token would be infinite, and the sum NaN.
+        exact = probabilities.float() if probabilities.dtype == torch.float16 else probabilities
+        return (exact * torch.log(exact + 1e-10)).sum(dim=-1), probability, token
     return probability, probability, token
 
 

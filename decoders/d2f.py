@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 
-from lopa_bench.decoders.base import Decoder, relative
+from lopa_bench.decoders.base import Decoder, filled
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.options import DecoderConfig, known_strategy, option, require, share
 from lopa_bench.decoders.pipeline import PipelineRule, Thresholds
 from lopa_bench.decoders.rounds import Round
-from lopa_bench.errors import DecodeError
+from lopa_bench.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,11 @@ class PipelineConfig(DecoderConfig):
         require(self, "block_size", self.block_size >= 1, "at least 1")
         share(self, "tau_add", "tau_act")
         require(self, "tau_conf", self.tau_conf >= 0, "0 or more; above 1 only forced slots are filled")
+        if not self.num_blocks:
+            raise ConfigError(
+                f"whole_blocks leaves nothing of max_new_tokens = {self.max_new_tokens} in blocks of "
+                f"{self.block_size}; raise it, lower block_size, or set whole_blocks to false"
+            )
 
     @property
     def pipeline(self) -> PipelineRule:
@@ -49,9 +55,9 @@ class PipelineConfig(DecoderConfig):
         return whole if self.whole_blocks else -(-self.max_new_tokens // self.block_size)
 
     @property
-    def most_rounds(self) -> int:
-        """No decoding that makes progress takes more: every round fills a slot or moves a block on."""
-        return self.max_new_tokens + 2 * self.num_blocks + 1
+    def num_slots(self) -> int:
+        """Tokens of a whole answer: the budget, or the whole blocks in it."""
+        return min(self.max_new_tokens, self.num_blocks * self.block_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +74,12 @@ class D2FDecoder(Decoder):
     @property
     def round_range(self) -> tuple[int, int]:
         """One round a block at best; every round fills at least one slot."""
-        return (1 if self.config.early_stop else self.config.num_blocks), self.config.max_new_tokens
+        return (1 if self.config.early_stop else self.config.num_blocks), self.config.num_slots
 
     def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
         rule = self.config.pipeline
         cache = self.model.new_cache(canvas.prompt_length + self.config.max_new_tokens)
-        for index in range(self.config.most_rounds):
+        for index in count():
             rule.open(canvas)
             if rule.is_finished(canvas):
                 return
@@ -89,27 +95,19 @@ class D2FDecoder(Decoder):
             if window.num_commit:
                 cache.commit()
             [scores] = self._score(logits, window.first, self.config.strategy, generator)
-            filled = rule.fill(canvas, scores)
+            chosen = rule.fill(canvas, scores)
             done = {block.start for block in canvas.active_blocks if not canvas.num_masks(block)}
             rule.settle(canvas, done)
             size = len(canvas) - window.start
+            positions, tokens = filled(canvas, chosen.positions, chosen.tokens)
             yield Round(
                 index=index,
-                positions=relative(canvas, filled.positions),
-                tokens=tuple(filled.tokens),
+                positions=positions,
+                tokens=tokens,
                 num_positions=size,
                 input_length=size,
                 prefill=window.start == 0,
-                num_forced=filled.num_forced,
+                num_forced=chosen.num_forced,
             )
             if canvas.is_closed:
                 return
-        raise no_progress(self.config.most_rounds)
-
-
-def no_progress(num_rounds: int) -> DecodeError:
-    """The error for a decoding that would never end."""
-    return DecodeError(
-        f"no end after {num_rounds} rounds: the model proposes the mask id for a slot that must be filled; "
-        "decode with allow_mask_token off"
-    )

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 
-from lopa_bench.decoders.base import Decoder, relative
+from lopa_bench.decoders.base import Decoder, filled
 from lopa_bench.decoders.branches import SELECTIONS, Branch, BranchScore, select, spawn
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.confidence import Scores
-from lopa_bench.decoders.d2f import PipelineConfig, no_progress
+from lopa_bench.decoders.d2f import PipelineConfig
 from lopa_bench.decoders.executors import Executor, PackedExecutor, SequentialExecutor
-from lopa_bench.decoders.options import one_of, option, require, share
+from lopa_bench.decoders.options import belongs_to, one_of, option, require, share
 from lopa_bench.decoders.pipeline import CanvasRule, Fill, FillRule, Window
 from lopa_bench.decoders.rounds import BranchInfo, Round
 
@@ -50,6 +51,8 @@ class LoPAConfig(PipelineConfig):
         one_of(self, "candidates", ("active", "full"))
         one_of(self, "select", SELECTIONS)
         share(self, "least_confident", "creation_weight")
+        if self.base == "vanilla":
+            belongs_to(self, "base", "d2f", "whole_blocks", "candidates")
         require(self, "score_window", self.score_window is None or self.score_window >= 1, "at least 1")
 
     @property
@@ -72,13 +75,13 @@ class LoPADecoder(Decoder):
     @property
     def round_range(self) -> tuple[int, int]:
         """One round a block at best; every round fills at least one slot."""
-        return (1 if self.config.early_stop else self.config.num_blocks), self.config.max_new_tokens
+        return (1 if self.config.early_stop else self.config.num_blocks), self.config.num_slots
 
     def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
         config, rule = self.config, self.config.rule
         executor = self._executor(canvas, rule, generator)
         branches = [Branch(canvas.copy())]
-        for index in range(config.most_rounds):
+        for index in count():
             for branch in branches:
                 rule.open(branch.canvas)
             if all(rule.is_finished(branch.canvas) for branch in branches):
@@ -94,26 +97,25 @@ class LoPADecoder(Decoder):
             sizes = [len(branch.canvas) - window.start for branch in branches]
             winner = branches[won]
             canvas.adopt(winner.canvas)
-            filled = rule.fill(canvas, verdicts[won])
-            branches = self._spawn(canvas, rule, verdicts[won], filled)
-            positions, tokens = winning_slots(winner, filled)
+            chosen = rule.fill(canvas, verdicts[won])
+            branches = self._spawn(canvas, rule, verdicts[won], chosen)
+            positions, tokens = filled(canvas, *winning_slots(winner, chosen))
             yield Round(
                 index=index,
-                positions=relative(canvas, positions),
+                positions=positions,
                 tokens=tokens,
                 num_positions=sum(sizes),
                 input_length=max(sizes),
                 model_calls=executor.num_calls - calls_before,
                 branch_forwards=len(sizes),
                 prefill=window.start == 0,
-                num_forced=filled.num_forced,
+                num_forced=chosen.num_forced,
                 branches=tuple(infos),
                 winner=won,
                 no_candidate=config.branches > 1 and len(branches) == 1,
             )
             if canvas.is_closed:
                 return
-        raise no_progress(config.most_rounds)
 
     def _executor(self, canvas: Canvas, rule: FillRule, generator: torch.Generator) -> Executor:
         capacity = canvas.prompt_length + self.config.max_new_tokens
@@ -128,9 +130,9 @@ class LoPADecoder(Decoder):
         position = None if branch.position is None else branch.position - canvas.prompt_length
         return BranchInfo(position, branch.token, branch.creation, score, len(masks))
 
-    def _spawn(self, canvas: Canvas, rule: FillRule, scores: Scores, filled: Fill) -> list[Branch]:
+    def _spawn(self, canvas: Canvas, rule: FillRule, scores: Scores, chosen: Fill) -> list[Branch]:
         """The next round's branches, their blocks' states moved on."""
-        written = set(filled.positions)
+        written = set(chosen.positions)
         only_full = self.config.candidates == "full"
         blocks = [block for block in canvas.active_blocks if block.full or not only_full]
         positions = [p for block in blocks for p in canvas.masks(block.start, block.stop) if p not in written]
@@ -141,11 +143,11 @@ class LoPADecoder(Decoder):
         return branches
 
 
-def winning_slots(winner: Branch, filled: Fill) -> tuple[list[int], tuple[int, ...]]:
+def winning_slots(winner: Branch, chosen: Fill) -> tuple[list[int], list[int]]:
     """Absolute positions and tokens that a round adds for good: the winner's lookahead, then what was filled."""
     if winner.position is None or winner.token is None:
-        return filled.positions, tuple(filled.tokens)
-    return [winner.position, *filled.positions], (winner.token, *filled.tokens)
+        return chosen.positions, chosen.tokens
+    return [winner.position, *chosen.positions], [winner.token, *chosen.tokens]
 
 
 def shared_window(rule: FillRule, branches: list[Branch]) -> Window:

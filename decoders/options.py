@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -27,16 +28,20 @@ class DecoderConfig:
 
     max_new_tokens: int = option(256, "most tokens an answer may have", "gen_length")
     temperature: float = option(0.0, "0 takes the most probable token")
-    top_p: float | None = option(None, "nucleus sampling, only with a temperature")
-    top_k: int | None = option(None, "sample among the best k, only with a temperature")
+    top_p: float | None = option(None, "draw from the most probable tokens with this mass together")
+    top_k: int | None = option(None, "draw from the k most probable tokens")
     early_stop: bool = option(True, "stop at the first EOS once everything before it is filled")
     allow_mask_token: bool = option(False, "let the model propose the mask id (the authors' programs do)")
 
     def __post_init__(self) -> None:
         require(self, "max_new_tokens", self.max_new_tokens >= 1, "at least 1")
-        require(self, "temperature", self.temperature >= 0, "0 or more")
+        require(self, "temperature", 0 <= self.temperature < math.inf, "0 or more")
         require(self, "top_p", self.top_p is None or 0 < self.top_p <= 1, "in (0, 1]")
         require(self, "top_k", self.top_k is None or self.top_k >= 1, "at least 1")
+
+    def without_effect(self) -> dict[str, str]:
+        """Options that the others leave without effect -> why; they are None in a resolved config."""
+        return {}
 
     @property
     def sampling(self) -> Sampling:
@@ -65,6 +70,23 @@ def share(config: DecoderConfig, *names: str) -> None:
     """Refuse values outside [0, 1]."""
     for name in names:
         require(config, name, 0 <= getattr(config, name) <= 1, "between 0 and 1")
+
+
+def belongs_to(config: DecoderConfig, choice: str, value: str, *names: str) -> None:
+    """Refuse options that mean nothing here: those that are not at their defaults though `choice` is not `value`.
+
+    Raises:
+        ConfigError: one of `names` is set.
+    """
+    actual = getattr(config, choice)
+    if actual == value:
+        return
+    for one in fields(config):
+        if one.name in names and getattr(config, one.name) != one.default:
+            raise ConfigError(
+                f"{one.name} = {getattr(config, one.name)!r} belongs to {choice} = {value}, but {choice} is {actual}; "
+                f"leave {one.name} out or set {choice} to {value}"
+            )
 
 
 def known_strategy(config: DecoderConfig) -> None:
@@ -124,6 +146,18 @@ def convert(one: Field[Any], value: Any, config_type: type[DecoderConfig]) -> An
     raise ConfigError(f"{one.name} = {value!r} cannot be read as {wanted}")
 
 
+def whole_number(name: str, value: Any) -> int:
+    """Read a count.
+
+    Raises:
+        ConfigError: it is no whole number.
+    """
+    number = None if value is None else _as(int, value)
+    if number is None:
+        raise ConfigError(f"{name} = {value!r} is not a whole number")
+    return int(number)
+
+
 def _kinds(hint: Any) -> tuple[type, ...]:
     return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
 
@@ -139,7 +173,7 @@ def _as(kind: type, value: Any) -> Any:
         return None
     try:
         converted = kind(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if kind is int and isinstance(value, float) and converted != value:
         return None

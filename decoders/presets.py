@@ -28,7 +28,9 @@ class Convention:
 
 CONVENTIONS = {
     "llada": Convention(
-        "vanilla", {**_AUTHORS, "rule": "llada", "idle_steps": True}, "ML-GSAI/LLaDA generate.py @ b7e6c356"
+        "vanilla",
+        {**_AUTHORS, "rule": "llada", "idle_steps": True, "float64_ranking": False},
+        "ML-GSAI/LLaDA generate.py @ b7e6c356",
     ),
     "llada-fast": Convention(
         "vanilla", {**_AUTHORS, "rule": "llada"}, "NVlabs/Fast-dLLM llada/generate.py @ 24cc59e, threshold none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -11,7 +12,7 @@ from lopa_bench.decoders.base import Decoder
 from lopa_bench.decoders.d2f import D2FDecoder
 from lopa_bench.decoders.fast_dllm import FastDLLMDecoder
 from lopa_bench.decoders.lopa import LoPADecoder
-from lopa_bench.decoders.options import DecoderConfig, build, names_of
+from lopa_bench.decoders.options import DecoderConfig, build, names_of, whole_number
 from lopa_bench.decoders.presets import CONVENTIONS, Convention
 from lopa_bench.decoders.vanilla import VanillaDecoder
 from lopa_bench.errors import ConfigError, nearest
@@ -66,29 +67,40 @@ def resolve(decoder: str, options: Mapping[str, Any] | None = None, preset: str 
         preset: name of a convention.
 
     Raises:
-        ConfigError: an unknown name or option (the nearest is named), or values that contradict each other.
+        ConfigError: an unknown name or option (the nearest is named), values that contradict each other, or one that
+            the others leave without effect; under a convention, whose program takes such values, it is dropped.
     """
     kind = decoder_type(decoder)
-    chosen = {key.replace("-", "_"): value for key, value in (options or {}).items()}
+    chosen = dict(options or {})
     found = convention(preset, decoder) if preset else None
     if decoder == "lopa":
         chosen = _count_branches(chosen, found)
     spellings = names_of(kind.config_type)
-    given = {spellings.get(key, key) for key in chosen}
+    given = {spellings.get(key.replace("-", "_"), key) for key in chosen}
     defaults = {key: value for key, value in (found.options if found else {}).items() if key not in given}
-    return build(kind.config_type, {**defaults, **chosen}, decoder)
+    config = build(kind.config_type, {**defaults, **chosen}, decoder)
+    unused = config.without_effect()
+    for name, reason in unused.items():
+        if name in given and found is None:
+            raise ConfigError(f"{name} = {getattr(config, name)!r} has no effect: {reason}")
+    changes: dict[str, Any] = dict.fromkeys(unused)
+    return replace(config, **changes)
+
+
+_BRANCH_WORDS = ("branches", "lookahead", "branching_factor")
 
 
 def _count_branches(options: dict[str, Any], found: Convention | None) -> dict[str, Any]:
     """Turn `lookahead` and `branching_factor` into `branches`, refusing contradictions."""
-    options = dict(options)
     wanted: dict[str, int] = {}
-    if "branches" in options:
-        wanted["branches"] = int(options.pop("branches"))
-    if "lookahead" in options:
-        wanted["lookahead"] = int(options.pop("lookahead")) + 1
-    if "branching_factor" in options:
-        factor = int(options.pop("branching_factor"))
+    counts = {key: whole_number(key, options[key]) for key in options if key.replace("-", "_") in _BRANCH_WORDS}
+    options = {key: value for key, value in options.items() if key not in counts}
+    if "branches" in counts:
+        wanted["branches"] = counts["branches"]
+    if "lookahead" in counts:
+        wanted["lookahead"] = counts["lookahead"] + 1
+    factor = counts.get("branching_factor", counts.get("branching-factor"))
+    if factor is not None:
         if found is None or found.branching_factor_counts_anchor is None:
             raise ConfigError(
                 "branching_factor counts the anchor in LoPA-Dist but not in the Dream and DiffuCoder scripts; "

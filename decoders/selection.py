@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Slots to fill, absolute; `num_forced` of them only because none passed the threshold."""
+
+    positions: list[int]
+    num_forced: int = 0
 
 
 def split_evenly(total: int, parts: int) -> list[int]:
@@ -32,11 +41,16 @@ def ranked(confidence: Tensor, positions: Sequence[int], span: tuple[int, int], 
     return order.tolist()
 
 
-def at_least(confidence: Tensor, positions: Sequence[int], span: tuple[int, int], threshold: float) -> list[int]:
+def at_least(confidence: Tensor, positions: Sequence[int], span: tuple[int, int], threshold: float) -> Choice:
     """The most confident position, and all others whose confidence is not below the threshold (Fast-dLLM)."""
-    order = ranked(confidence, positions, span, len(positions))
-    below = dict(zip(positions, (confidence < threshold).tolist(), strict=True))
-    return [position for rank, position in enumerate(order) if rank == 0 or not below[position]]
+    return first_and_passing(ranked(confidence, positions, span, len(positions)), confidence >= threshold, positions)
+
+
+def first_and_passing(order: Sequence[int], passing: Tensor, positions: Sequence[int]) -> Choice:
+    """The first of `order` in any case, and those others that pass; `passing` has one flag per `positions`."""
+    passes = dict(zip(positions, passing.tolist(), strict=True))
+    chosen = [position for rank, position in enumerate(order) if rank == 0 or passes[position]]
+    return Choice(chosen, num_forced=int(bool(order) and not passes[order[0]]))
 
 
 def by_factor(confidence: Tensor, positions: Sequence[int], span: tuple[int, int], factor: float) -> list[int]:

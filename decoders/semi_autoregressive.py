@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lopa_bench.decoders.base import Decoder, fill, relative, whole_canvas
+from lopa_bench.decoders.base import Decoder, fill, filled, whole_canvas
 from lopa_bench.decoders.canvas import Block, BlockState, Canvas
-from lopa_bench.decoders.confidence import Sampling, filter_logits, forbid, to_host
+from lopa_bench.decoders.confidence import Sampling, Scores, filter_logits, forbid, to_host
 from lopa_bench.decoders.rounds import Round
+from lopa_bench.decoders.selection import Choice
 from lopa_bench.models.cache import KVCache
 
-Chooser = Callable[[int, Sequence[int], Tensor, tuple[int, int]], list[int]]
+Chooser = Callable[[int, Sequence[int], Tensor, tuple[int, int]], Choice]
 """(step within the block, masked positions, their confidences, bounds of the input) -> positions to fill."""
 
 
@@ -44,16 +45,32 @@ class BlockCache:
         return self.kind != "none"
 
 
+@dataclass(frozen=True, slots=True)
+class LLaDARule:
+    """How LLaDA's programs rank slots.
+
+    Attributes:
+        random: rank at random, their remasking = "random".
+        in_float64: take probabilities in float64, as Fast-dLLM's program does; else in the model's dtype, as LLaDA's.
+    """
+
+    random: bool = False
+    in_float64: bool = True
+
+
 @torch.inference_mode()
 def llada_candidates(
-    logits: Tensor, sampling: Sampling, random_confidence: bool, generator: torch.Generator
+    logits: Tensor, sampling: Sampling, rule: LLaDARule, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
     """LLaDA's candidates: the token of the raw logits, with Gumbel noise above temperature 0, and its probability.
 
-    Everything is computed in float64 as in Fast-dLLM's program; `random_confidence` is its remasking="random".
+    The noise and the choice are computed in float64, as in the authors' programs.
 
     Args:
         logits: [B, rows, vocab_size].
+        sampling: temperature, top-p and top-k; without a temperature the others change nothing.
+        rule: how slots are ranked.
+        generator: of this answer.
 
     Returns:
         Confidence, probability, token, each [B, rows].
@@ -65,11 +82,19 @@ def llada_candidates(
         uniform = torch.rand(noisy.shape, generator=generator, device=noisy.device, dtype=torch.float64)
         noisy = noisy - torch.log(-torch.log(uniform))
     token = noisy.argmax(dim=-1)
-    probability = torch.softmax(exact, dim=-1).gather(-1, token.unsqueeze(-1)).squeeze(-1)
-    if random_confidence:
+    weights = torch.softmax(exact if rule.in_float64 else logits, dim=-1)
+    probability = weights.gather(-1, token.unsqueeze(-1)).squeeze(-1)
+    if rule.random:
         confidence = torch.rand(probability.shape, generator=generator, device=logits.device, dtype=torch.float64)
         return confidence, probability, token
     return probability, probability, token
+
+
+def llada_scores(decoder: Decoder, logits: Tensor, first: int, rule: LLaDARule, generator: torch.Generator) -> Scores:
+    """Candidates of one canvas on the host; logits [1, rows, vocab_size], row 0 standing at position `first`."""
+    forbid(logits, decoder.forbidden_id)
+    drawn = to_host(*llada_candidates(logits, decoder.config.sampling, rule, generator))
+    return Scores(first, *(rows[0] for rows in drawn))
 
 
 def block_rounds(
@@ -79,7 +104,7 @@ def block_rounds(
     choose: Chooser,
     *,
     cache_policy: BlockCache = BlockCache("none"),
-    random_confidence: bool = False,
+    rule: LLaDARule = LLaDARule(),
     refine_always: bool = False,
 ) -> Iterator[Round]:
     """Fill block after block, `choose` saying which slots each forward fills.
@@ -90,7 +115,7 @@ def block_rounds(
         generator: of this answer.
         choose: the selection rule.
         cache_policy: what is held between the forwards of a block.
-        random_confidence: rank slots at random.
+        rule: how slots are ranked.
         refine_always: run a second forward in every block, needed or not, as Fast-dLLM's cached loops do.
     """
     model, config = decoder.model, decoder.config
@@ -105,25 +130,26 @@ def block_rounds(
             if cache is not None and step == 0:
                 cache.reset()
             masks = canvas.masks(block.start, block.stop)
-            logits = _forward(decoder, canvas, cache, (start, stop), masks)
+            # Committing the prefix keeps the row before the block, which families with shifted rows read later.
+            num_commit = block.start if cache is not None and step == 0 else 0
+            logits = _forward(decoder, canvas, cache, (start, stop), masks, num_commit)
             if cache is not None and step == 0:
+                cache.commit()
                 cache_policy.hold(cache, canvas, block)
-            picked, tokens = [], []
+            choice, positions, tokens = Choice([]), [], []
             if masks:
-                forbid(logits, decoder.forbidden_id)
-                drawn = llada_candidates(logits, config.sampling, random_confidence, generator)
-                confidence, _, token = (row[0] for row in to_host(*drawn))
-                rows = torch.tensor(masks) - masks[0]
-                picked = sorted(choose(step, masks, confidence[rows], (start, stop)))
-                tokens = token[torch.tensor(picked, dtype=torch.long) - masks[0]].tolist()
-            fill(canvas, picked, tokens)
+                scores = llada_scores(decoder, logits, masks[0], rule, generator)
+                choice = choose(step, masks, scores.at(masks).confidence, (start, stop))
+                positions = sorted(choice.positions)
+                tokens = scores.at(positions).token.tolist()
+            fill(canvas, positions, tokens)
             yield Round(
-                index=index,
-                positions=relative(canvas, picked),
-                tokens=tuple(tokens),
+                index,
+                *filled(canvas, positions, tokens),
                 num_positions=stop - start,
                 input_length=stop - start,
                 prefill=start == 0,
+                num_forced=choice.num_forced,
             )
             index += 1
             step += 1
@@ -133,9 +159,15 @@ def block_rounds(
 
 
 def _forward(
-    decoder: Decoder, canvas: Canvas, cache: KVCache | None, span: tuple[int, int], masks: Sequence[int]
+    decoder: Decoder,
+    canvas: Canvas,
+    cache: KVCache | None,
+    span: tuple[int, int],
+    masks: Sequence[int],
+    num_commit: int,
 ) -> Tensor:
     """One call over the slots of `span`, returning the rows from the first to the last mask."""
     start, stop = span
-    first, last = (masks[0], masks[-1] + 1) if masks else (start + 1, start + 1)
-    return decoder.model.predict(decoder._input(canvas, start, stop), (first, last), start=start, cache=cache)
+    rows = (masks[0], masks[-1] + 1) if masks else (start + 1, start + 1)
+    tokens = decoder._input(canvas, start, stop)
+    return decoder.model.predict(tokens, rows, start=start, cache=cache, num_commit=num_commit)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lopa_bench.decoders.base import Decoder, fill, relative, whole_canvas
+from lopa_bench.decoders.base import Decoder, fill, filled, whole_canvas
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.confidence import Scores
-from lopa_bench.decoders.options import DecoderConfig, one_of, option, require
+from lopa_bench.decoders.options import DecoderConfig, belongs_to, one_of, option, require
 from lopa_bench.decoders.rounds import Round
-from lopa_bench.decoders.selection import dream_count, dream_timesteps, ranked, split_evenly
-from lopa_bench.decoders.semi_autoregressive import block_rounds
+from lopa_bench.decoders.selection import Choice, dream_count, dream_timesteps, ranked, split_evenly
+from lopa_bench.decoders.semi_autoregressive import Chooser, LLaDARule, block_rounds, llada_scores
 from lopa_bench.errors import ConfigError, DecodeError
 
 DREAM_ALGORITHMS = {"entropy": "neg_entropy", "maskgit_plus": "probability", "topk_margin": "margin", "origin": ""}
@@ -35,7 +35,8 @@ class VanillaConfig(DecoderConfig):
     alg: str = option("entropy", "dream: entropy, maskgit_plus, topk_margin or origin")
     alg_temp: float | None = option(None, "dream: draw the slots at this temperature instead of taking the best")
     eps: float = option(1e-3, "dream: end of the time grid")
-    idle_steps: bool = option(False, "llada: run a block's remaining forwards though nothing is left to fill")
+    idle_steps: bool = option(False, "llada: run every planned forward, needed or not")
+    float64_ranking: bool = option(True, "llada: rank by float64 probabilities; off: in the model's dtype")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,6 +46,11 @@ class VanillaConfig(DecoderConfig):
         require(self, "block_size", self.block_size >= 1, "at least 1")
         require(self, "steps", self.steps is None or self.steps >= 1, "at least 1")
         require(self, "eps", 0 < self.eps < 1, "between 0 and 1")
+        require(self, "alg_temp", self.alg_temp is None or self.alg_temp >= 0, "0 or more")
+        belongs_to(self, "rule", "dream", "alg", "alg_temp", "eps")
+        belongs_to(self, "rule", "llada", "remasking", "idle_steps", "float64_ranking")
+        if self.rule == "llada":
+            quotas(self.max_new_tokens, self.block_size, self.steps)
 
     @property
     def num_steps(self) -> int:
@@ -81,58 +87,56 @@ class VanillaDecoder(Decoder):
         """A fixed number of forwards, fewer when an answer ends early."""
         return (1 if self.config.early_stop else self.config.num_steps), self.config.num_steps
 
+    @property
+    def most_idle_rounds(self) -> int | None:
+        """The plan ends it."""
+        return None
+
     def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
-        if self.config.rule == "dream":
-            return self._dream_rounds(canvas, generator)
-        return self._llada_rounds(canvas, generator)
-
-    def _llada_rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
         config = self.config
+        if config.rule == "dream":
+            return self._dream_rounds(canvas, generator)
         plan = quotas(config.max_new_tokens, config.block_size, config.steps)
+        rule = LLaDARule(config.remasking == "random", config.float64_ranking)
+        if config.idle_steps:
+            return self._planned_rounds(canvas, plan, rule, generator)
+        return block_rounds(self, canvas, generator, quota_chooser(canvas, config.block_size, plan), rule=rule)
 
-        def choose(step: int, masks: Sequence[int], confidence: Tensor, span: tuple[int, int]) -> list[int]:
-            counts = plan[(masks[0] - canvas.prompt_length) // config.block_size]
-            if step >= len(counts):
-                raise DecodeError("masks are left after a block's last step: the model proposed the mask id")
-            return ranked(confidence, masks, span, counts[step])
-
-        rounds = block_rounds(self, canvas, generator, choose, random_confidence=config.remasking == "random")
-        if not config.idle_steps:
-            return rounds
-        return self._with_idle(canvas, rounds, plan)
-
-    def _with_idle(self, canvas: Canvas, rounds: Iterator[Round], plan: list[list[int]]) -> Iterator[Round]:
-        """Add the forwards that LLaDA's program runs when a block has more steps than slots."""
-        index = 0
-        for counts in plan:
+    def _planned_rounds(
+        self, canvas: Canvas, plan: list[list[int]], rule: LLaDARule, generator: torch.Generator
+    ) -> Iterator[Round]:
+        """LLaDA's own loop: every planned forward runs, and a mask left behind may still be filled in a later block."""
+        whole_canvas(canvas, self.config.block_size)
+        size, index = len(canvas), 0
+        for block, counts in zip(canvas.blocks[1:], plan, strict=True):
             for count in counts:
-                if count:
-                    done = next(rounds, None)
-                    if done is None:
-                        return
-                    yield Round(index, done.positions, done.tokens, done.num_positions, done.input_length, prefill=True)
-                else:
-                    self.model.predict(self._input(canvas, 0), (len(canvas) - 1, len(canvas)))
-                    yield Round(index, (), (), len(canvas), len(canvas), prefill=True)
+                masks = canvas.masks(0, block.stop)
+                logits = self.model.predict(self._input(canvas, 0), (canvas.prompt_length, block.stop))
+                scores = llada_scores(self, logits, canvas.prompt_length, rule, generator)
+                picked = sorted(ranked(scores.at(masks).confidence, masks, (0, size), count)) if masks else []
+                tokens = scores.at(picked).token.tolist()
+                fill(canvas, picked, tokens)
+                yield Round(index, *filled(canvas, picked, tokens), size, size, prefill=True)
                 index += 1
-        for done in rounds:
-            raise DecodeError(f"masks are left after the last step: {len(done.positions)} filled beyond the plan")
+                if canvas.is_closed:
+                    return
 
     def _dream_rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
         config = self.config
         whole_canvas(canvas, config.max_new_tokens)
         times = dream_timesteps(config.num_steps, config.eps)
+        size = len(canvas)
         for step in range(config.num_steps):
-            masks = canvas.masks(0, len(canvas))
-            logits = self.model.predict(self._input(canvas, 0), (canvas.prompt_length, len(canvas)))
+            masks = canvas.masks(0, size)
+            if not masks and config.early_stop:
+                return
+            logits = self.model.predict(self._input(canvas, 0), (canvas.prompt_length, size))
             strategy = DREAM_ALGORITHMS[config.alg] or "probability"
             [scores] = self._score(logits, canvas.prompt_length, strategy, generator)
-            chosen = scores.at(masks)
-            picked = sorted(self._dream_pick(chosen, masks, times, step, len(canvas), generator))
+            picked = sorted(self._dream_pick(scores.at(masks), masks, times, step, size, generator))
             tokens = scores.at(picked).token.tolist()
             fill(canvas, picked, tokens)
-            size = len(canvas)
-            yield Round(step, relative(canvas, picked), tuple(tokens), size, size, prefill=True)
+            yield Round(step, *filled(canvas, picked, tokens), size, size, prefill=True)
             if canvas.is_closed:
                 return
 
@@ -150,6 +154,22 @@ class VanillaDecoder(Decoder):
             return []
         if not config.alg_temp:
             return ranked(scores.confidence, masks, (0, length), count)
-        weights = torch.softmax(scores.confidence.to(generator.device) / config.alg_temp, dim=-1)
-        rows = torch.multinomial(weights, count, generator=generator).tolist()
-        return [masks[row] for row in rows]
+        # Gumbel noise draws without replacement from softmax(confidence / alg_temp), whatever underflows in it.
+        uniform = torch.rand(len(masks), generator=generator, device=generator.device).to(scores.confidence.device)
+        noisy = scores.confidence.float() / config.alg_temp - torch.log(-torch.log(uniform))
+        return [masks[row] for row in torch.topk(noisy, count).indices.tolist()]
+
+
+def quota_chooser(canvas: Canvas, block_size: int, plan: list[list[int]]) -> Chooser:
+    """Fill by the quotas of a plan, as `quotas` makes it."""
+
+    def choose(step: int, masks: Sequence[int], confidence: Tensor, span: tuple[int, int]) -> Choice:
+        counts = plan[(masks[0] - canvas.prompt_length) // block_size]
+        if step >= len(counts):
+            raise DecodeError(
+                "masks are left after a block's last step: the model proposed the mask id; "
+                "decode with allow_mask_token off"
+            )
+        return Choice(ranked(confidence, masks, span, counts[step]))
+
+    return choose
