@@ -252,7 +252,8 @@ class Summary(Record):
     """What a finished run comes to, the content of `summary.json`; all of it follows from the samples.
 
     `n` counts the samples that went into the rates, `num_errors` those that did not. `metrics` is keyed by metric id,
-    `scores` by filter; `why` and `stopped_by` count samples by word.
+    `scores` by filter; `why` and `stopped_by` count samples by word. `tokens` and `work` are sums over the `n` samples;
+    `time` and `timed_tokens` over those whose times count, so that a speed times its seconds gives its tokens.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -267,6 +268,7 @@ class Summary(Record):
     scores: dict[str, MetricValue] = {}
     tokens: TokenLedger = TokenLedger()
     work: WorkLedger = WorkLedger()
+    timed_tokens: TokenLedger = TokenLedger()
     time: TimeLedger = TimeLedger()
     why: dict[str, int] = {}
     stopped_by: dict[str, int] = {}

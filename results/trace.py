@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lopa_bench.results.schema import Record
 from pydantic import NonNegativeFloat, NonNegativeInt
+
+from lopa_bench.results.schema import Record
 
 
 class BranchRecord(Record):

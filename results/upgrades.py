@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
+from pydantic import ValidationError
+
 from lopa_bench.errors import ResultsError, SchemaTooNew
 from lopa_bench.results.schema import SCHEMA_VERSION, Record
-from pydantic import ValidationError
 
 Kind = Literal["run", "sample", "trace", "summary"]
 RecordT = TypeVar("RecordT", bound=Record)

@@ -1,0 +1,177 @@
+"""Plots that can be read in grey and by the colour-blind, drawn without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lopa_bench.errors import ResultsError
+from lopa_bench.results.jsonl import sentence_on_os_error
+from lopa_bench.results.schema import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+
+# Okabe and Ito's palette without its yellow, which vanishes on white; markers tell the points apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SUFFIXES = (".png", ".svg", ".pdf")
+SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
+LABEL_GAP = 7  # points between a marker and its label
+MARKER_RADIUS = 5  # points
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """One point of the plot: accuracy is a share in 0..1; points without either figure are left out."""
+
+    label: str
+    tpf: float | None
+    accuracy: float | None
+    tpf_interval: Interval | None = None
+    accuracy_interval: Interval | None = None
+
+
+def plot_accuracy_tpf(rows: Sequence[TradeOff], path: Path | str, *, title: str = "", also: Sequence[str] = ()) -> None:
+    """Draw accuracy against tokens per round, with intervals and the points' names beside them, to `path`.
+
+    The suffix gives the format: .png, .svg or .pdf; `also` names further suffixes to write beside it.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    paths = [Path(path), *(Path(path).with_suffix(suffix) for suffix in also)]
+    for target in paths:
+        if target.suffix not in SUFFIXES:
+            raise ResultsError(f"cannot draw to '{target}': the name must end in {', '.join(SUFFIXES)}")
+    points = _points(rows)
+    if not points:
+        raise ResultsError("nothing to plot: no row has both an accuracy and a TPF")
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for index, point in enumerate(points):
+        _draw(axes, point, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+    _dress(axes, title)
+    _place_labels(figure, axes, points)
+    for target in paths:
+        with sentence_on_os_error("write", target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with rc_context({"svg.hashsalt": "lopa-bench"}):  # or else the ids in an SVG differ from run to run
+                figure.savefig(target, dpi=160, metadata=_no_date(target))
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point in plot units: tokens per round and percent, with the lengths of its error bars."""
+
+    label: str
+    x: float
+    y: float
+    x_bars: list[list[float]] | None
+    y_bars: list[list[float]] | None
+
+
+def _points(rows: Sequence[TradeOff]) -> list[_Point]:
+    """Return the rows that can be drawn."""
+    return [
+        _Point(
+            row.label,
+            row.tpf,
+            100 * row.accuracy,
+            _bars(row.tpf, row.tpf_interval, 1),
+            _bars(row.accuracy, row.accuracy_interval, 100),
+        )
+        for row in rows
+        if row.tpf is not None and row.accuracy is not None
+    ]
+
+
+def _bars(value: float, interval: Interval | None, scale: float) -> list[list[float]] | None:
+    """Return the lengths of an error bar below and above, or None without an interval."""
+    if interval is None:
+        return None
+    return [[max(0.0, scale * (value - interval.low))], [max(0.0, scale * (interval.high - value))]]
+
+
+def _draw(axes: Axes, point: _Point, colour: str, marker: str) -> None:
+    """Draw a marker with its error bars."""
+    axes.errorbar(
+        [point.x],
+        [point.y],
+        xerr=point.x_bars,
+        yerr=point.y_bars,
+        fmt=marker,
+        color=colour,
+        markersize=8,
+        markeredgecolor="black",
+        markeredgewidth=0.6,
+        elinewidth=1.2,
+        capsize=3,
+        zorder=3,
+    )
+
+
+def _dress(axes: Axes, title: str) -> None:
+    """Name the axes and set a quiet grid."""
+    axes.set_xlabel("useful tokens per round (TPF)")
+    axes.set_ylabel("accuracy, %")
+    axes.set_title(title)
+    axes.grid(color="#dddddd", linewidth=0.8, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.14, y=0.12)
+    left, right = axes.get_xlim()
+    axes.set_xlim(max(0.0, left), right)
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(-2.0, low), min(102.0, high))
+
+
+def _place_labels(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
+    """Write each name beside its marker, on the side where it covers the fewest markers and other names."""
+    figure.draw_without_rendering()
+    radius = MARKER_RADIUS * figure.dpi / 72
+    markers = [axes.transData.transform((point.x, point.y)) for point in points]
+    taken: list[Any] = []
+
+    def clashes(box: Any) -> int:
+        outside = not all(axes.bbox.contains(x, y) for x, y in box.corners())
+        return outside + sum(map(box.overlaps, taken)) + sum(_near(box, marker, radius) for marker in markers)
+
+    for point in points:
+        choices = [_label(axes, point, dx, dy) for dx, dy in SIDES]
+        boxes = [choice.get_window_extent() for choice in choices]
+        counts = [clashes(box) for box in boxes]
+        best = counts.index(min(counts))
+        taken.append(boxes[best])
+        for index, choice in enumerate(choices):
+            if index != best:
+                choice.remove()
+
+
+def _label(axes: Axes, point: _Point, dx: int, dy: int) -> Annotation:
+    """Write a point's name to one of its eight sides."""
+    return axes.annotate(
+        point.label,
+        (point.x, point.y),
+        xytext=(LABEL_GAP * dx, LABEL_GAP * dy),
+        textcoords="offset points",
+        ha={1: "left", -1: "right", 0: "center"}[dx],
+        va={1: "bottom", -1: "top", 0: "center"}[dy],
+        parse_math=False,
+    )
+
+
+def _near(box: Any, point: Any, radius: float) -> bool:
+    """Tell whether a marker at `point`, in pixels, touches the box."""
+    x, y = point
+    return bool(box.x0 - radius < x < box.x1 + radius and box.y0 - radius < y < box.y1 + radius)
+
+
+def _no_date(path: Path) -> dict[str, None]:
+    """Return metadata without the time of drawing, so that the same figures give the same file."""
+    return {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})

@@ -1,0 +1,50 @@
+"""Summaries as rows of the shared tables: one column per figure, its title, scale and digits decided once."""
+
+from __future__ import annotations
+
+from lopa_bench.errors import ResultsError, nearest
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.schema import MetricValue, Summary
+from lopa_bench.results.tables import Column, Value
+
+DIGITS = {"tokens/s": 1, "share": 1, "s/answer": 3, "s/round": 4}
+DIGITS_OTHERWISE = 2
+
+
+def metric_column(metric_id: str, title: str | None = None, *, interval: bool = False) -> Column:
+    """Return the column of a figure, shares in percent; its key in a row is the metric's id."""
+    if metric_id not in METRICS:
+        raise ResultsError(f"metric '{metric_id}' not found{nearest(metric_id, METRICS)}; docs/metrics.md lists them")
+    metric = METRICS[metric_id]
+    percent = metric.unit == "share"
+    return Column(
+        key=metric_id,
+        title=title or metric.title + (" %" if percent else f" {metric.unit}" if metric.unit.startswith("s/") else ""),
+        digits=DIGITS.get(metric.unit, DIGITS_OTHERWISE),
+        scale=100.0 if percent else 1.0,
+        direction=metric.direction,
+        interval=interval,
+    )
+
+
+def score_column(name: str, *, interval: bool = False) -> Column:
+    """Return the column of one filter's score, in percent; its key in a row is `score:<name>`."""
+    return Column(f"score:{name}", f"{name} %", DIGITS["share"], 100.0, "higher", interval=interval)
+
+
+def summary_row(summary: Summary, **labels: Value) -> dict[str, Value]:
+    """Return `labels`, then n and errors, then every figure and score of `summary` with its bounds, as one flat row."""
+    row: dict[str, Value] = {**labels, "run": summary.run_id, "n": summary.n, "num_errors": summary.num_errors}
+    for key, figure in summary.metrics.items():
+        row.update(_values(key, figure))
+    for name, figure in summary.scores.items():
+        row.update(_values(f"score:{name}", figure))
+    return row
+
+
+def _values(key: str, figure: MetricValue) -> dict[str, Value]:
+    """Return a figure's value and, where it has an interval, its bounds."""
+    values: dict[str, Value] = {key: figure.value}
+    if figure.interval is not None:
+        values |= {f"{key}_low": figure.interval.low, f"{key}_high": figure.interval.high}
+    return values

@@ -1,0 +1,114 @@
+"""Intervals and tests: how sure a figure is, and whether two runs over the same problems really differ.
+
+All return None where they are undefined, as with fewer than two samples: a missing interval cannot be drawn as a bar of
+no width. Resampling is seeded, so the same samples always give the same interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lopa_bench.errors import NotComparable
+from lopa_bench.results.schema import Interval
+
+if TYPE_CHECKING:
+    import numpy
+
+LEVEL = 0.95
+RESAMPLES = 2000
+CELLS_AT_ONCE = 2_000_000  # bounds the memory of resampling: about 16 MB
+
+
+def wilson_interval(successes: int, n: int, level: float = LEVEL) -> Interval | None:
+    """Return Wilson's score interval of a proportion (Wilson 1927), sound at 0 and at n successes too."""
+    from scipy.stats import binomtest
+
+    if n < 2:
+        return None
+    bounds = binomtest(successes, n).proportion_ci(confidence_level=level, method="wilson")
+    return Interval(low=float(bounds.low), high=float(bounds.high), level=level, method="Wilson")
+
+
+def bootstrap_ratio(
+    numerators: Sequence[float],
+    denominators: Sequence[float],
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval | None:
+    """Return the percentile bootstrap interval of sum(numerators) / sum(denominators) over samples drawn in pairs."""
+    import numpy as np
+
+    if len(numerators) != len(denominators):
+        raise ValueError(f"{len(numerators)} numerators for {len(denominators)} denominators")
+    above, below = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+    if len(above) < 2 or not below.any():
+        return None
+    ratios = _resampled_ratios(above, below, resamples, np.random.default_rng(seed))
+    if not len(ratios):
+        return None
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(low=float(low), high=float(high), level=level, method=f"bootstrap, {resamples} resamples")
+
+
+def _resampled_ratios(
+    above: numpy.ndarray, below: numpy.ndarray, resamples: int, random: numpy.random.Generator
+) -> numpy.ndarray:
+    """Return the ratio of each resample [at most resamples], leaving out those whose denominator is 0."""
+    import numpy as np
+
+    n = len(above)
+    rows = max(1, CELLS_AT_ONCE // n)
+    ratios = []
+    for start in range(0, resamples, rows):
+        drawn = random.integers(n, size=(min(rows, resamples - start), n))
+        total = below[drawn].sum(axis=1)
+        defined = total != 0
+        ratios.append(above[drawn].sum(axis=1)[defined] / total[defined])
+    return np.concatenate(ratios)
+
+
+def bootstrap_mean(
+    values: Sequence[float], *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval | None:
+    """Return the percentile bootstrap interval of the mean of `values`."""
+    return bootstrap_ratio(values, [1.0] * len(values), level=level, resamples=resamples, seed=seed)
+
+
+def proportion_interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
+    """Return the interval of a mean score: Wilson's where all are 0 or 1, else by bootstrap."""
+    if all(value in (0, 1) for value in values):
+        return wilson_interval(round(sum(values)), len(values), level)
+    return bootstrap_mean(values, level=level)
+
+
+def mcnemar_exact(gained: int, lost: int) -> float:
+    """Return the two-sided p-value of McNemar's exact test: were as many problems gained as lost by chance?
+
+    `gained` are wrong before and right after, `lost` the reverse; with neither there is nothing to tell apart: 1.
+    """
+    from scipy.stats import binomtest
+
+    return float(binomtest(gained, gained + lost, 0.5).pvalue) if gained + lost else 1.0
+
+
+def paired_difference(
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[float | None, Interval | None]:
+    """Return mean(after) - mean(before) and its paired bootstrap interval, problems drawn together.
+
+    Both hold one score per problem, in the same order; NotComparable when their lengths differ.
+    """
+    if len(before) != len(after):
+        raise NotComparable(f"a paired test needs the same problems in both runs, found {len(before)} and {len(after)}")
+    if not before:
+        return None, None
+    changes = [new - old for old, new in zip(before, after, strict=True)]
+    return sum(changes) / len(changes), bootstrap_mean(changes, level=level, resamples=resamples, seed=seed)

@@ -1,0 +1,143 @@
+"""Summing a run up: every figure with its definition and interval, and what a reader should be warned of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+from typing import TypeVar
+
+from lopa_bench.results.metrics import METRICS, Metric, counted, sample_rates, timed
+from lopa_bench.results.schema import (
+    MetricValue,
+    RunRecord,
+    SampleRecord,
+    Summary,
+    TimeLedger,
+    TokenLedger,
+    Why,
+    WorkLedger,
+)
+from lopa_bench.results.statistics import bootstrap_mean, bootstrap_ratio, proportion_interval
+
+WITH_INTERVAL = ("tpf", "tpf_committed", "tpf_branch", "tps_decode", "tps_e2e", "latency_s")
+WARN_SHARE = 0.05
+SLOW_START = 3.0
+SLOW_START_MIN_SAMPLES = 5
+IDS_SHOWN = 3
+
+LedgerT = TypeVar("LedgerT", TokenLedger, WorkLedger)
+
+
+def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
+    """Return what `samples`, of the run `run`, come to; the run may be unfinished."""
+    good, on_clock = counted(samples), timed(samples)
+    return Summary(
+        run_id=run.id,
+        n=len(good),
+        num_errors=len(samples) - len(good),
+        num_expected=run.task.num_documents,
+        num_warmup=sum(sample.warmup for sample in samples),
+        num_prompts_cut=sum(sample.prompt_tokens_cut > 0 for sample in samples),
+        partial=run.task.partial,
+        metrics={metric.id: measure(metric, samples) for metric in METRICS.values()},
+        scores={name: _score(name, good) for name in sorted({name for sample in good for name in sample.scores})},
+        tokens=total(TokenLedger, [sample.tokens for sample in good]),
+        work=total(WorkLedger, [sample.work for sample in good]),
+        timed_tokens=total(TokenLedger, [sample.tokens for sample in on_clock]),
+        time=total_time([sample.time for sample in on_clock]),
+        why=_counts([sample.why for sample in good]),
+        stopped_by=_counts([sample.stopped_by for sample in good]),
+        warnings=tuple(_warnings(run, samples)),
+    )
+
+
+def measure(metric: Metric, samples: Sequence[SampleRecord]) -> MetricValue:
+    """Return the figure with its definition, the number of samples that went into it and, for some, an interval."""
+    chosen = metric.select(samples)
+    interval = None
+    if metric.id == "accuracy":
+        interval = proportion_interval([sample.correct or 0.0 for sample in chosen])
+    elif metric.id == "tps_mean":
+        interval = bootstrap_mean(sample_rates(chosen))
+    elif metric.id in WITH_INTERVAL and metric.numerator and metric.denominator:
+        interval = bootstrap_ratio(list(map(metric.numerator, chosen)), list(map(metric.denominator, chosen)))
+    value = metric.function(chosen)
+    return MetricValue(value=value, unit=metric.unit, version=metric.version, n=len(chosen), interval=interval)
+
+
+def total(kind: type[LedgerT], ledgers: Sequence[LedgerT]) -> LedgerT:
+    """Return the sum of ledgers of one kind, field by field."""
+    return kind(**{name: sum(getattr(ledger, name) for ledger in ledgers) for name in kind.model_fields})
+
+
+def total_time(ledgers: Sequence[TimeLedger]) -> TimeLedger:
+    """Return the sum of time ledgers; the first rounds' sum is None unless each was measured."""
+    first_rounds = [ledger.first_round_s for ledger in ledgers if ledger.first_round_s is not None]
+    return TimeLedger(
+        prefill_s=sum(ledger.prefill_s for ledger in ledgers),
+        decode_s=sum(ledger.decode_s for ledger in ledgers),
+        comm_s=sum(ledger.comm_s for ledger in ledgers),
+        first_round_s=sum(first_rounds) if first_rounds and len(first_rounds) == len(ledgers) else None,
+    )
+
+
+def _score(name: str, samples: Sequence[SampleRecord]) -> MetricValue:
+    """Return the mean of one filter's score over the samples that have it."""
+    values = [sample.scores[name] for sample in samples if name in sample.scores]
+    mean = sum(values) / len(values) if values else None
+    return MetricValue(value=mean, unit="share", n=len(values), interval=proportion_interval(values))
+
+
+def _counts(words: Sequence[str | None]) -> dict[str, int]:
+    """Count the words that are there, the most frequent first."""
+    return dict(Counter(word for word in words if word is not None).most_common())
+
+
+def _warnings(run: RunRecord, samples: Sequence[SampleRecord]) -> list[str]:
+    """Return a line for each thing that a reader of the score must know."""
+    good = counted(samples)
+    bad = [sample for sample in samples if sample.status == "error"]
+    expected, available = run.task.num_documents, run.task.num_available
+    lines: list[str] = []
+    if not samples:
+        lines.append("no samples: there is no score")
+    if len(samples) < expected:
+        lines.append(f"unfinished: {len(samples)} of {expected} samples")
+    if run.task.partial:
+        lines.append(f"partial: {expected} of {available or 'all'} problems, not the task's score")
+    if bad:
+        lines.append(f"errors={_share(len(bad), len(samples))}, not scored: {_ids(bad)}")
+    masked = [sample for sample in bad if sample.masks_left]
+    if masked:
+        lines.append(f"masks left in {len(masked)} answers, not scored: {_ids(masked)}")
+    for word, count in _counts([sample.why for sample in good]).items():
+        if word != Why.WRONG and count >= WARN_SHARE * len(good):
+            lines.append(f"{word}={_share(count, len(good))}")
+    cut = [sample for sample in samples if sample.prompt_tokens_cut]
+    if cut:
+        lines.append(f"prompts cut={_share(len(cut), len(samples))} to fit the context: {_ids(cut)}")
+    unscored = sum(sample.correct is None for sample in good)
+    if unscored:
+        lines.append(f"unscored={_share(unscored, len(good))}")
+    return lines + _slow_start(good)
+
+
+def _slow_start(good: Sequence[SampleRecord]) -> list[str]:
+    """Warn when the first sample in the statistics looks like one that should have been a warm-up."""
+    rounds = [sample.time.total_s / sample.work.rounds for sample in timed(good) if sample.work.rounds]
+    if len(rounds) < SLOW_START_MIN_SAMPLES or rounds[0] <= SLOW_START * median(rounds[1:]):
+        return []
+    ratio = rounds[0] / median(rounds[1:]) if median(rounds[1:]) else float("inf")
+    return [f"suspect warm-up: the first timed sample took {ratio:.1f} times the usual time per round"]
+
+
+def _share(count: int, n: int) -> str:
+    """Return "4 (40%)"."""
+    return f"{count} ({count / n:.0%})"
+
+
+def _ids(samples: Sequence[SampleRecord]) -> str:
+    """Name the first few samples."""
+    more = ", ..." if len(samples) > IDS_SHOWN else ""
+    return ", ".join(sample.id for sample in samples[:IDS_SHOWN]) + more

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.schema import SampleRecord, TimeLedger, TokenLedger, WorkLedger
+from lopa_bench.results.summary import summarise
+
+COUNT = st.integers(0, 10_000)
+SECONDS = st.floats(0, 1e4).map(lambda value: round(value, 9))
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> SampleRecord:
+    return SampleRecord(
+        id=str(draw(COUNT)),
+        tokens=TokenLedger(prompt=draw(COUNT), useful=draw(COUNT), committed=draw(COUNT), kept=draw(COUNT)),
+        work=WorkLedger(
+            prefill_calls=draw(COUNT),
+            rounds=draw(COUNT),
+            model_calls=draw(COUNT),
+            branch_forwards=draw(COUNT),
+            positions=draw(COUNT),
+        ),
+        time=TimeLedger(prefill_s=draw(SECONDS), decode_s=draw(SECONDS), comm_s=draw(SECONDS)),
+        correct=draw(st.none() | st.floats(0, 1)),
+        status=draw(st.sampled_from(["ok", "ok", "ok", "error"])),
+        warmup=draw(st.booleans()),
+        reused=draw(st.booleans()),
+        rank=draw(st.integers(0, 2)),
+    )
+
+
+def value(metric: str, *samples: SampleRecord) -> float | None:
+    return METRICS[metric].value(samples)
+
+
+@settings(max_examples=60)
+@given(rows=st.lists(samples(), max_size=8))
+def test_every_ratio_times_its_denominator_gives_its_numerator(rows: list[SampleRecord]) -> None:
+    for metric in METRICS.values():
+        if metric.numerator is None or metric.denominator is None:
+            continue
+        for chosen in [rows, *([row] for row in rows)]:  # the run, and every stored row by itself
+            counted = metric.select(chosen)
+            above, below = sum(map(metric.numerator, counted)), sum(map(metric.denominator, counted))
+            figure = metric.value(chosen)
+            if below == 0:
+                assert figure is None
+            else:
+                assert figure is not None
+                assert math.isclose(figure * below, above, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@settings(max_examples=15)
+@given(rows=st.lists(samples(), max_size=6, unique_by=lambda row: row.id))
+def test_a_summary_s_figures_times_its_totals_give_its_tokens(make_run: Any, rows: list[SampleRecord]) -> None:
+    summary = summarise(make_run(), rows)
+    products = [
+        ("tpf", summary.work.rounds, summary.tokens.useful),
+        ("tpf_committed", summary.work.rounds, summary.tokens.committed),
+        ("tpf_branch", summary.work.branch_forwards, summary.tokens.useful),
+        ("tps_decode", summary.time.decode_s, summary.timed_tokens.useful),
+        ("tps_e2e", summary.time.total_s, summary.timed_tokens.useful),
+    ]
+    for metric, factor, tokens in products:
+        figure = summary.metrics[metric].value
+        assert (figure is None) == (factor == 0)
+        if figure is not None:
+            assert math.isclose(figure * factor, tokens, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_prompt_tokens_never_count(make_sample: Any) -> None:
+    sample = make_sample(prompt=100, useful=20, rounds=10, decode_s=2.0)
+    assert (value("tpf", sample), value("tps_e2e", sample)) == (2.0, 10.0)
+
+
+def test_tokens_after_the_eos_count_as_committed_only(make_sample: Any) -> None:
+    sample = make_sample(useful=40, committed=64, rounds=64)
+    assert (value("tpf_committed", sample), value("tpf", sample)) == (1.0, 0.625)
+
+
+@pytest.mark.parametrize(("useful", "calls"), [(17, 18), (64, 64), (1, 2)])
+def test_ar_has_tpf_exactly_1(make_sample: Any, useful: int, calls: int) -> None:
+    samples = [make_sample(str(i), useful=useful, rounds=useful, model_calls=calls) for i in range(3)]
+    assert value("tpf", *samples, make_sample("empty", useful=0, rounds=0, model_calls=1)) == 1.0
+
+
+def test_branches_are_one_round_and_many_forwards(make_sample: Any) -> None:
+    rows = [
+        make_sample("a", useful=30, rounds=5, model_calls=5, branch_forwards=33, positions=1056),
+        make_sample("b", useful=20, rounds=5, model_calls=5, branch_forwards=17, positions=544),
+    ]
+    assert value("tpf", *rows) == 5.0
+    assert value("tpf_branch", *rows) == 1.0
+    assert value("tpf_call", *rows) == 5.0
+    assert value("amplification", *rows) == 32.0
+    assert value("rounds_per_answer", *rows) == 5.0
+    assert value("positions_per_answer", *rows) == 800.0
+
+
+def test_decode_speed_and_end_to_end_speed_are_two_figures(make_sample: Any) -> None:
+    sample = make_sample(useful=50, rounds=25, prefill_s=1.0, decode_s=1.0, comm_s=0.25)
+    assert (value("tps_decode", sample), value("tps_e2e", sample)) == (50.0, 25.0)
+    assert (value("latency_s", sample), value("round_s", sample), value("comm_share", sample)) == (2.0, 0.08, 0.25)
+
+
+def test_ratio_of_sums_mean_of_rates_best_and_top_ten_differ(make_sample: Any) -> None:
+    rows = [make_sample(str(i), useful=10 * i, decode_s=1.0) for i in range(1, 12)]
+    rows.append(make_sample("slow", useful=10, decode_s=9.0))
+    rates = [10.0 * i for i in range(1, 12)] + [10 / 9]
+    assert value("tps_e2e", *rows) == pytest.approx(670 / 20)
+    assert value("tps_mean", *rows) == pytest.approx(sum(rates) / 12)
+    assert value("tps_max", *rows) == 110.0
+    assert value("tps_top10", *rows) == pytest.approx(sum(sorted(rates)[-10:]) / 10)
+    assert value("tps_top10", *rows[:9]) is None
+
+
+def test_processes_are_merged_by_sums_and_the_slowest_one_s_time(make_sample: Any) -> None:
+    rows = [
+        make_sample(f"{rank}-{i}", rank=rank, useful=10, rounds=5 + 5 * rank, decode_s=1.0 + rank)
+        for rank, count in enumerate((7, 7, 6, 6))
+        for i in range(count)
+    ]
+    assert value("tpf", *rows) == 260 / (7 * 5 + 7 * 10 + 6 * 15 + 6 * 20)
+    assert value("throughput", *rows) == 260 / 24.0  # rank 3: 6 samples of 4 s
+    assert value("tps_e2e", *rows) == 260 / (7 + 14 + 18 + 24)
+
+
+def test_warm_up_and_reused_samples_leave_only_the_times(make_sample: Any) -> None:
+    rows = [
+        make_sample("a", useful=10, rounds=10, decode_s=100.0, correct=1.0, warmup=True),
+        make_sample("b", useful=10, rounds=10, decode_s=0.001, correct=1.0, reused=True),
+        make_sample("c", useful=20, rounds=5, decode_s=1.0, correct=0.0),
+    ]
+    assert value("tps_e2e", *rows) == 20.0
+    assert value("tpf", *rows) == 40 / 25
+    assert value("accuracy", *rows) == pytest.approx(2 / 3)
+
+
+def test_errors_take_no_part(make_sample: Any) -> None:
+    rows = [
+        make_sample("a", useful=20, rounds=10, decode_s=1.0, correct=1.0),
+        make_sample("b", useful=99, rounds=1, decode_s=9.0, correct=0.0, status="error", error="NaN logits"),
+    ]
+    assert [value(metric, *rows) for metric in ("tpf", "tps_e2e", "accuracy")] == [2.0, 20.0, 1.0]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_figure_of_nothing_is_undefined(make_sample: Any, metric: str) -> None:
+    assert value(metric) is None
+    assert value(metric, make_sample(useful=3, rounds=1, decode_s=1.0, status="error", error="x")) is None
+
+
+@pytest.mark.parametrize("metric", ["tps_decode", "tps_e2e", "tps_mean", "tps_max", "throughput", "tpf", "accuracy"])
+def test_rates_over_nothing_are_undefined_not_0(make_sample: Any, metric: str) -> None:
+    assert value(metric, make_sample(useful=7)) is None
+
+
+def test_the_page_defines_every_figure_as_the_code_does() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (.+?) \| (\w+) \| (.+) \|$", page, flags=re.MULTILINE)
+    defined = [(m.id, str(m.version), m.unit, m.direction, m.formula) for m in METRICS.values()]
+    assert rows == defined
+    for ledger in (TokenLedger, WorkLedger, TimeLedger):
+        for field in ledger.model_fields:
+            assert field == "first_round_s" or f"| `{field}` |" in page
