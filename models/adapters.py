@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from lopa_bench.errors import ModelError
 from lopa_bench.models.families import Family
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.weights import read_json, read_tensors, stored_tensors
-from torch import Tensor
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -169,11 +170,11 @@ def _check_base(recorded: str | None, base: str, name: str) -> None:
     remedy = "load that base, or pass --force-adapter if the two are the same"
     if not recorded:
         raise ModelError(f"adapter '{name}' does not record its base model; pass --force-adapter to use it anyway")
-    if not _same_base(recorded, base):
+    if not same_base(recorded, base):
         raise ModelError(f"adapter '{name}' was trained on '{recorded}' but the base is '{base}'; {remedy}")
 
 
-def _same_base(recorded: str, base: str) -> bool:
+def same_base(recorded: str, base: str) -> bool:
     """By hub id where both are hub ids, else by the last component of the path; case does not matter."""
     (owner_a, name_a), (owner_b, name_b) = _owner_and_name(recorded), _owner_and_name(base)
     return name_a == name_b and (owner_a is None or owner_b is None or owner_a == owner_b)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
@@ -87,3 +88,22 @@ def checkpoint(tmp_path: Path) -> Callable[..., Path]:
         return directory
 
     return make
+
+
+@pytest.fixture
+def shard() -> Callable[[Path], None]:
+    """shard(folder): split its single weight file in the way of the public checkpoints."""
+
+    def split(directory: Path, parts: int = 3) -> None:
+        tensors = load_file(directory / "model.safetensors")
+        (directory / "model.safetensors").unlink()
+        weight_map: dict[str, str] = {}
+        for part in range(parts):
+            name = f"model-{part + 1:05}-of-{parts:05}.safetensors"
+            mine = dict(list(tensors.items())[part::parts])
+            save_file(mine, directory / name)
+            weight_map.update(dict.fromkeys(mine, name))
+        index = {"metadata": {}, "weight_map": weight_map}
+        (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    return split
