@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-import time
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from types import TracebackType
 
 from lopa_bench.errors import ResultsError
@@ -48,7 +48,7 @@ class FileLock:
             except BlockingIOError:
                 if not attempts_left:
                     raise
-                time.sleep(PROBE_PAUSE_S)
+                sleep(PROBE_PAUSE_S)
 
     def release(self) -> None:
         """Give the lock up; doing so twice is harmless."""
