@@ -87,9 +87,21 @@ def _check_case(case: Any, number: int, path: Path) -> None:
     missing = [key for key in REQUIRED if key not in case]
     if missing:
         raise TaskDataError(f"case {case.get('id', number)} of {path} lacks {', '.join(missing)}")
+    for key, holds, wanted in (
+        ("model", isinstance(case["model"], str), "the name of a folder"),
+        ("config", isinstance(case["config"], dict), "an object"),
+        ("prompt", _is_ids(case["prompt"]), "a list of token ids"),
+        ("tokens", _is_ids(case["tokens"]), "a list of token ids"),
+    ):
+        if not holds:
+            raise TaskDataError(f"case {case.get('id', number)} of {path}: {key} must be {wanted}")
     name = case["decoder"]
     if name not in DECODERS:
         raise TaskDataError(f"case {case.get('id', number)}: unknown decoder {name!r}{nearest(str(name), DECODERS)}")
+
+
+def _is_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value)
 
 
 def verify(
