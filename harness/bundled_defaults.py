@@ -28,8 +28,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 
-# Run settings on a bundled model: they have seen no few-shot prompts.
-RUN_SETTINGS: Mapping[str, Any] = MappingProxyType({"num_fewshot": 0})
+# Run settings on a bundled model: it has seen no few-shot prompts, and is too small to gain from a second thread.
+RUN_SETTINGS: Mapping[str, Any] = MappingProxyType({"num_fewshot": 0, "threads": 1})
 
 
 def is_bundled(model: str) -> bool:

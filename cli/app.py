@@ -1,0 +1,95 @@
+"""The `lopa-bench` program: its commands, and how every error ends in one line and an exit code.
+
+Nothing heavy is imported here or at the top of a command's file, so that help and mistakes answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from lopa_bench.cli.demo import demo
+from lopa_bench.cli.doctor import doctor
+from lopa_bench.cli.list import list_
+from lopa_bench.cli.run import run
+from lopa_bench.cli.show import show
+from lopa_bench.cli.train import train
+from lopa_bench.cli.verify import verify
+from lopa_bench.errors import LopaBenchError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="lopa-bench",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"lopa-bench {version('lopa-bench')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Benchmark of decoders for diffusion language models: accuracy, tokens per round and tokens per second.
+
+    Start with: lopa-bench demo
+    """
+
+
+for name, command in {
+    "run": run,
+    "demo": demo,
+    "show": show,
+    "list": list_,
+    "verify": verify,
+    "train": train,
+    "doctor": doctor,
+}.items():
+    app.command(name)(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program and exit with its code: 0 ok, 1 failed, 2 usage or prerequisite, 3 not comparable."""
+    sys.exit(_code(arguments))
+
+
+def _code(arguments: list[str] | None) -> int:
+    try:
+        returned = app(arguments, standalone_mode=False, prog_name="lopa-bench")
+        return returned if isinstance(returned, int) else 0
+    except LopaBenchError as error:
+        return _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped; what was finished is stored, the same command goes on from there", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: no more to say, nor at exit
+        return 0
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        message = str(error.format_message())  # the option parser's own kind of error
+        return _fail(message, int(getattr(error, "exit_code", 2))) if message else 2
+
+
+def _fail(message: str, code: int) -> int:
+    one_line = " ".join(message.split())
+    typer.echo(f"lopa-bench: {one_line}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

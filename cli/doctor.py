@@ -1,0 +1,83 @@
+"""`lopa-bench doctor`: what this machine has, and whether the decoders agree with themselves on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lopa_bench.cli import options as shared
+
+if TYPE_CHECKING:
+    from lopa_bench.harness.environment import Backend
+    from lopa_bench.results.tables import Table
+
+Device = Annotated[str, typer.Option(help="Device to check the decoders on.")]
+
+
+def doctor(device: Device = "cpu", json: shared.Json = False) -> None:
+    """Print versions, devices and backends, and check the decoders on tiny random networks; exit 1 when a check fails.
+
+    Example: lopa-bench doctor --device cuda
+    """
+    from lopa_bench.harness import environment
+    from lopa_bench.harness.equivalence import checks
+
+    environment.choose_device(device)
+    versions, backends = environment.versions(), environment.backends()
+    outcomes = list(checks(device))
+    if json:
+        _print_json(versions, backends, outcomes)
+    else:
+        for table in (_versions(versions), _backends(backends), _checks(outcomes)):
+            shared.print_table(table)
+    raise typer.Exit(0 if all(outcome.ok for outcome in outcomes) else 1)
+
+
+def _versions(versions: dict[str, str | None]) -> Table:
+    import platform
+
+    from lopa_bench.results.tables import Column, Table
+
+    rows = [{"package": "python", "version": platform.python_version()}]
+    rows += [{"package": name, "version": version or "not installed"} for name, version in versions.items()]
+    return Table([Column("package", "package"), Column("version", "version")], rows, "versions")
+
+
+def _backends(backends: list[Backend]) -> Table:
+    from lopa_bench.results.tables import Column, Table
+
+    rows = [
+        {
+            "device": one.device,
+            "communication": one.communication,
+            "there": one.available,
+            "names": ", ".join(one.names) or "-",
+            "remark": one.why or "-",
+        }
+        for one in backends
+    ]
+    keys = ("device", "communication", "there", "names", "remark")
+    return Table([Column(key, key) for key in keys], rows, "devices")
+
+
+def _checks(outcomes: list[Any]) -> Table:
+    from lopa_bench.results.tables import Column, Table
+
+    rows = [{"check": one.name, "holds": one.ok, "seen": one.detail} for one in outcomes]
+    failed = sum(not one.ok for one in outcomes)
+    notes = (f"{failed} of {len(rows)} checks failed" if failed else f"all {len(rows)} checks hold",)
+    return Table([Column(key, key) for key in ("check", "holds", "seen")], rows, "checks", notes)
+
+
+def _print_json(versions: dict[str, str | None], backends: list[Backend], outcomes: list[Any]) -> None:
+    import json
+    from dataclasses import asdict
+
+    document = {
+        "versions": versions,
+        "backends": [asdict(one) for one in backends],
+        "checks": [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in outcomes],
+        "ok": all(one.ok for one in outcomes),
+    }
+    typer.echo(json.dumps(document, indent=2))

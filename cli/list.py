@@ -1,0 +1,48 @@
+"""`lopa-bench list`: what there is to choose from, and what has been run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lopa_bench.cli import options as shared
+from lopa_bench.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from lopa_bench.results.tables import Table
+
+KINDS = ("models", "decoders", "tasks", "presets", "runs")
+
+What = Annotated[str, typer.Argument(metavar="|".join(KINDS), help="What to list.")]
+RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
+
+
+def list_(
+    what: What,
+    runs_dir: RunsDir = Path("runs"),
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
+) -> None:
+    """List models, decoders with their options, tasks, presets or stored runs.
+
+    Example: lopa-bench list decoders
+    """
+    from lopa_bench.cli import listings
+
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    tables: dict[str, Callable[[], Table]] = {
+        "models": listings.models,
+        "decoders": listings.decoders,
+        "tasks": listings.tasks,
+        "presets": listings.presets,
+        "runs": lambda: listings.runs(runs_dir),
+    }
+    if what not in tables:
+        raise ConfigError(f"cannot list '{what}'{nearest(what, KINDS)}; choose from {', '.join(KINDS)}")
+    table = tables[what]()
+    shared.print_table(listings.for_screen(what, table) if format == "table" else table, format)

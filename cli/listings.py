@@ -1,0 +1,167 @@
+"""The tables of `lopa-bench list`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from lopa_bench.errors import ModelError
+from lopa_bench.results.tables import Column, Row, Table
+
+# What fits a screen; JSON, CSV, Markdown and LaTeX have all columns.
+ON_SCREEN = {
+    "tasks": ("task", "family", "accuracy is", "tokens", "defined by", "data"),
+    "presets": ("preset", "task", "runs", "decoder", "model", "shots", "note"),
+}
+
+
+def for_screen(what: str, table: Table) -> Table:
+    """Return a listing without the columns that would make it too wide."""
+    shown = ON_SCREEN.get(what)
+    if shown is None:
+        return table
+    return replace(table, columns=[column for column in table.columns if column.key in shown])
+
+
+def models() -> Table:
+    """Return the bundled models, the public checkpoints known by name, and the adapters for them."""
+    from lopa_bench.harness.bundled_defaults import MODEL_OF
+    from lopa_bench.models.catalog import ADAPTERS, CHECKPOINTS
+    from lopa_bench.models.loading import BUNDLED, load_config, locate
+    from lopa_bench.models.memory import count_parameters
+
+    rows: list[Row] = []
+    adapters = {adapter.base: adapter.hub_id for adapter in ADAPTERS}
+    for name in (f"bundled:{kind}" for kind in BUNDLED):
+        users = ", ".join(decoder for decoder, model in MODEL_OF.items() if model == name)
+        try:
+            family, config = load_config(locate(name))
+        except ModelError as error:
+            rows.append({"model": name, "family": str(error), "decoders": users})
+            continue
+        rows.append(_model(name, family.name, family.diffusion, count_parameters(config), "-", users))
+    for one in CHECKPOINTS:
+        decoders = "vanilla, fast-dllm, d2f, lopa" if one.family.diffusion else "ar"
+        adapter = adapters.get(one.hub_id, "-")
+        rows.append(_model(one.hub_id, one.family.name, one.family.diffusion, one.parameters, adapter, decoders))
+    columns = [
+        Column("model", "model"),
+        Column("family", "family"),
+        Column("kind", "kind"),
+        Column("parameters", "parameters, M", digits=1, scale=1e-6),
+        Column("adapter", "D2F adapter"),
+        Column("decoders", "decoders"),
+    ]
+    notes = ("Any other checkpoint of these families loads too, from a folder or by its hub id.",)
+    return Table(columns, rows, notes=notes)
+
+
+def _model(name: str, family: str, diffusion: bool, parameters: int, adapter: str, decoders: str) -> Row:
+    kind = "diffusion" if diffusion else "autoregressive"
+    return {
+        "model": name,
+        "family": family,
+        "kind": kind,
+        "parameters": parameters,
+        "adapter": adapter,
+        "decoders": decoders,
+    }
+
+
+def decoders() -> Table:
+    """Return every option of every decoder."""
+    from lopa_bench.decoders.options import describe
+    from lopa_bench.decoders.registry import decoder_types
+
+    rows: list[Row] = [
+        {
+            "decoder": name,
+            "option": option["name"],
+            "default": "none" if option["default"] is None else _plain(option["default"]),
+            "aliases": ", ".join(option["aliases"]) or "-",
+            "meaning": option["help"],
+        }
+        for name, kind in decoder_types().items()
+        for option in describe(kind.config_type)
+    ]
+    columns = [Column(key, key) for key in ("decoder", "option", "default", "aliases", "meaning")]
+    return Table(columns, rows, notes=("Give any of them as --set option=value.",))
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def tasks() -> Table:
+    """Return all tasks."""
+    from lopa_bench.harness.task_source import all_tasks
+
+    rows: list[Row] = [
+        {
+            "task": task.name,
+            "family": task.family,
+            "accuracy is": task.metric,
+            "tokens": task.max_new_tokens,
+            "defined by": task.origin,
+            "data": "--data-dir, or the hub" if task.needs_data else "none needed",
+            "citation": task.citation,
+        }
+        for task in all_tasks()
+    ]
+    columns = [
+        Column(key, key) for key in ("task", "family", "accuracy is", "tokens", "defined by", "data", "citation")
+    ]
+    return Table(columns, rows)
+
+
+def presets() -> Table:
+    """Return the published settings."""
+    from lopa_bench.harness.task_source import all_tasks
+    from lopa_bench.tasks.presets import PRESETS
+
+    known = {task.name for task in all_tasks()}
+    rows: list[Row] = [
+        {
+            "preset": preset.name,
+            "task": preset.task,
+            "runs": "yes" if preset.task in known else "task not built yet",
+            "decoder": preset.decoder,
+            "model": preset.model,
+            "adapter": preset.adapter or "-",
+            "shots": preset.num_fewshot,
+            "chat": preset.chat,
+            "options": ", ".join(f"{name}={value}" for name, value in preset.options.items()),
+            "source": preset.source,
+            "note": preset.note or "-",
+        }
+        for preset in PRESETS.values()
+    ]
+    keys = ("preset", "task", "runs", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note")
+    return Table([Column(key, key) for key in keys], rows)
+
+
+def runs(root: Path) -> Table:
+    """Return the runs stored under `root`."""
+    from lopa_bench.cli.views import decoder_words, summary_of
+    from lopa_bench.results.rows import metric_column
+    from lopa_bench.results.store import list_runs
+
+    rows: list[Row] = []
+    for run in list_runs(root):
+        record, figures = run.record, summary_of(run).metrics
+        rows.append(
+            {
+                "run": record.id,
+                "status": run.status,
+                "created": record.created.strftime("%Y-%m-%d %H:%M"),
+                "task": record.task.name,
+                "decoder": decoder_words(run),
+                "model": record.model.name,
+                "samples": f"{len(run.samples)} of {record.task.num_documents}",
+                **{name: figures[name].value for name in ("accuracy", "tpf", "tps_e2e")},
+            }
+        )
+    columns = [Column(key, key) for key in ("run", "status", "created", "task", "decoder", "model", "samples")]
+    columns += [metric_column(name) for name in ("accuracy", "tpf", "tps_e2e")]
+    notes = () if rows else (f"no runs in {root} yet; `lopa-bench run` or `lopa-bench demo` makes some",)
+    return Table(columns, rows, notes=notes)

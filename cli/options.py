@@ -1,0 +1,45 @@
+"""Options that several commands share: the ways a table can be printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lopa_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lopa_bench.results.tables import Table
+
+OUTPUT = "Output"
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.", rich_help_panel=OUTPUT)]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.", rich_help_panel=OUTPUT)]
+Latex = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.", rich_help_panel=OUTPUT)]
+
+
+def chosen_format(*, json: bool = False, csv: bool = False, markdown: bool = False, latex: bool = False) -> str:
+    """Return the one format that was asked for, "table" when none was; two at once raise ConfigError."""
+    asked = [
+        name for name, wanted in {"json": json, "csv": csv, "markdown": markdown, "latex": latex}.items() if wanted
+    ]
+    if len(asked) > 1:
+        raise ConfigError(f"--{asked[0]} and --{asked[1]} exclude each other; choose one")
+    return asked[0] if asked else "table"
+
+
+def print_table(table: Table, format: str = "table") -> None:
+    """Print a table to stdout in `format`; in colour only where there is a terminal."""
+    from lopa_bench.results.tables import render, to_rich
+
+    if format != "table":
+        typer.echo(render(table, format), nl=False)
+        return
+    from rich.console import Console
+
+    console = Console()
+    if console.is_terminal:
+        console.print(to_rich(table))
+    else:
+        typer.echo(render(table, "table"), nl=False)

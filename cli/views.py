@@ -1,0 +1,149 @@
+"""Runs, plans and listings as tables and lines for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lopa_bench.harness.plan import Plan
+    from lopa_bench.results.schema import Setting, Summary
+    from lopa_bench.results.store import StoredRun
+    from lopa_bench.results.tables import Table
+
+SHOWN_METRICS = ("tpf", "tpf_committed", "tps_e2e", "latency_s", "amplification")
+GIB, MIB = 1 << 30, 1 << 20
+
+
+def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
+    """Return one row per run: accuracy with its interval, every score, TPF, speed."""
+    from lopa_bench.results.rows import metric_column, score_column, summary_row
+    from lopa_bench.results.tables import Column, Table
+
+    rows, scores = [], []
+    for one in runs:
+        summary, record = summary_of(one), one.record
+        labels = {"task": record.task.name, "decoder": decoder_words(one), "model": record.model.name}
+        rows.append(summary_row(summary, **labels))
+        scores += [name for name in summary.scores if name not in scores]
+    columns = [Column("task", "task"), Column("decoder", "decoder"), Column("model", "model"), Column("n", "n")]
+    columns.append(metric_column("accuracy", interval=True))
+    if len(scores) > 1:
+        columns += [score_column(name) for name in scores]
+    columns += [metric_column(name) for name in SHOWN_METRICS]
+    return Table(columns, rows, title)
+
+
+def decoder_words(run: StoredRun) -> str:
+    """Return a decoder's name with its number of branches, where it has branches."""
+    decoder = run.record.decoder
+    branches = decoder.options.get("branches")
+    return decoder.name if branches is None else f"{decoder.name}, {branches} branches"
+
+
+def reasons(run: StoredRun) -> Iterator[str]:
+    """Yield a line for each thing that explains the score: what went wrong, how answers ended, what to be wary of."""
+    summary = summary_of(run)
+    if summary.why:
+        yield "not right: " + _counts(summary.why, summary.n)
+    if summary.stopped_by:
+        yield "answers ended by: " + _counts(summary.stopped_by, summary.n)
+    strict, flexible = (
+        next((value for name, value in summary.scores.items() if word in name), None) for word in ("strict", "flexible")
+    )
+    if strict is not None and flexible is not None and (flexible.value or 0) > (strict.value or 0):
+        yield "strict is below flexible: some right numbers were not written in the task's own form"
+    for warning in summary.warnings:
+        yield f"note: {warning}"
+
+
+def _counts(counts: dict[str, int], n: int) -> str:
+    return ", ".join(f"{word} {count} ({count / n:.0%})" if n else f"{word} {count}" for word, count in counts.items())
+
+
+def setting_lines(settings: dict[str, Setting], names: Iterable[str] | None = None) -> Iterator[str]:
+    """Yield "name = value (origin)" for each setting; those left at a default of nothing are not shown."""
+    for name in names if names is not None else settings:
+        setting = settings[name]
+        if setting.value is None and setting.origin == "default":
+            continue
+        yield f"  {name} = {_plain(setting.value)}  ({setting.origin})"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the plan, line by line."""
+    yield "settings:"
+    yield from setting_lines(plan.settings)
+    low, high = plan.rounds
+    all_low, all_high = plan.total_rounds
+    yield f"samples: {plan.num_samples} of {plan.num_available}"
+    yield f"rounds: {low} to {high} for a full answer, {all_low} to {all_high} in all; fewer where answers end early"
+    cut = " (too long: its beginning will be cut)" if plan.prompts_too_long else ""
+    yield f"longest prompt: {plan.longest_prompt} tokens{cut}"
+    memory = plan.memory
+    yield (
+        f"memory: about {size(memory.total)} on {plan.device} in {plan.dtype}: weights {size(memory.weights)} "
+        f"({plan.num_parameters:,} parameters), cache {size(memory.cache)}, logits {size(memory.logits)}"
+    )
+
+
+def size(num_bytes: int) -> str:
+    """Return a number of bytes in MiB or GiB."""
+    return f"{num_bytes / GIB:.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.1f} MiB"
+
+
+def environment_line(run: StoredRun) -> str:
+    """Return where a run ran, in one line."""
+    place = run.record.environment
+    packages = ", ".join(f"{name} {version}" for name, version in place.packages.items())
+    commit = f", commit {place.git_commit[:10]}{' with changes' if place.git_dirty else ''}" if place.git_commit else ""
+    return f"{place.device} ({place.device_name}), {place.dtype}, {place.num_threads} threads, {packages}{commit}"
+
+
+def summary_of(run: StoredRun) -> Summary:
+    """Return the stored summary, or one made of what an unfinished run holds so far."""
+    from lopa_bench.results.summary import summarise
+
+    return run.summary or summarise(run.record, run.samples)
+
+
+def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
+    """Yield what stands under a run's table: reasons, status, where it ran, its settings."""
+    yield from reasons(run)
+    record = run.record
+    yield f"status: {run.status}" + (f" ({record.error})" if record.error else "")
+    yield f"task: {record.task.name} {record.task.version}, {record.task.source}"
+    yield f"model: {record.model.name} {record.model.hash}"
+    yield f"ran on: {environment_line(run)}"
+    chosen = [name for name, one in record.configuration.items() if all_settings or one.origin != "default"]
+    yield "settings:" if all_settings else "settings that are not defaults (--config shows all):"
+    yield from setting_lines(record.configuration, chosen)
+
+
+def samples_table(run: StoredRun) -> Table:
+    """Return one row per sample."""
+    from lopa_bench.results.tables import Column, Row, Table
+
+    rows: list[Row] = [
+        {
+            "id": sample.id,
+            "correct": sample.correct,
+            "why": sample.error or sample.why or "-",
+            "extracted": sample.extracted or "-",
+            "ended by": sample.stopped_by or "-",
+            "useful": sample.tokens.useful,
+            "rounds": sample.work.rounds,
+            "tpf": sample.tokens.useful / sample.work.rounds if sample.work.rounds else None,
+            "seconds": sample.time.total_s,
+        }
+        for sample in run.samples
+    ]
+    columns = [Column(key, key) for key in ("id", "correct", "why", "extracted", "ended by", "useful", "rounds")]
+    columns += [Column("tpf", "TPF", digits=2), Column("seconds", "seconds", digits=2)]
+    return Table(columns, rows, run.record.id)
