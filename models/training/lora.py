@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from lopa_bench.models.families import FAMILIES
 from lopa_bench.models.network import Transformer
@@ -43,16 +43,14 @@ def save_adapter(network: Transformer, directory: Path, *, base: str) -> None:
     for name, tensor in get_peft_model_state_dict(network).items():
         module, kind = name.split(".lora_")
         tensors[f"base_model.model.{family.public_module(module)}.lora_{kind}"] = tensor.detach().cpu().contiguous()
-    layer = next(module for module in network.modules() if hasattr(module, "lora_alpha"))
+    adapter = next(iter(_adapted_layers(network).values()))
     config = {
         "peft_type": "LORA",
         "base_model_name_or_path": base,
-        "r": layer.r["default"],
-        "lora_alpha": layer.lora_alpha["default"],
+        "r": adapter.r["default"],
+        "lora_alpha": adapter.lora_alpha["default"],
         "lora_dropout": 0.0,
-        "target_modules": sorted(
-            {family.public_module(f"layers.0.attention.{name}").split(".")[-1] for name in TARGETS}
-        ),
+        "target_modules": sorted({name.split(".lora_")[0].split(".")[-1] for name in tensors}),
         "bias": "none",
         "fan_in_fan_out": False,
         "inference_mode": True,
@@ -65,12 +63,16 @@ def save_adapter(network: Transformer, directory: Path, *, base: str) -> None:
 
 def merged(network: Transformer) -> Transformer:
     """A plain network with the adapters' products added to the weights they stand on."""
-    plain = Transformer(network.config)
-    source = copy.deepcopy(network)
-    for name, module in list(source.named_modules()):
-        if hasattr(module, "get_base_layer") and isinstance(module, nn.Module):
-            module.merge()
-            parent = source.get_submodule(name.rpartition(".")[0])
-            setattr(parent, name.rpartition(".")[2], module.get_base_layer())
+    plain, source = Transformer(network.config), copy.deepcopy(network)
+    for name, layer in _adapted_layers(source).items():
+        layer.merge()
+        parent, _, attribute = name.rpartition(".")
+        setattr(source.get_submodule(parent), attribute, layer.get_base_layer())
     plain.load_state_dict(source.state_dict())
     return plain
+
+
+def _adapted_layers(network: Transformer) -> dict[str, Any]:
+    from peft.tuners.lora import LoraLayer
+
+    return {name: module for name, module in network.named_modules() if isinstance(module, LoraLayer)}
