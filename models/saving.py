@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
+
 from lopa_bench.models.families import FAMILIES
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.weights import SINGLE, torch_dtype
-from safetensors.torch import save_file
 
 
 def save_model(

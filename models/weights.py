@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lopa_bench.errors import ModelError
 from safetensors import safe_open
 from torch import Tensor
+
+from lopa_bench.errors import ModelError
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
