@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -50,7 +51,7 @@ def program(
     """
 
 
-for name, command in {
+COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
     "show": show,
@@ -58,7 +59,8 @@ for name, command in {
     "verify": verify,
     "train": train,
     "doctor": doctor,
-}.items():
+}
+for name, command in COMMANDS.items():
     app.command(name)(command)
 
 

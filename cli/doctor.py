@@ -45,9 +45,9 @@ def _versions(versions: dict[str, str | None]) -> Table:
 
 
 def _backends(backends: list[Backend]) -> Table:
-    from lopa_bench.results.tables import Column, Table
+    from lopa_bench.results.tables import Column, Row, Table
 
-    rows = [
+    rows: list[Row] = [
         {
             "device": one.device,
             "communication": one.communication,

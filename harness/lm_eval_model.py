@@ -154,7 +154,7 @@ class LopaBenchLM(AnsweringLM):
         device: str | None = None,
         **arguments: Any,
     ) -> None:
-        from lopa_bench.harness.loading import load_answerer
+        from lopa_bench.harness.loading import load_answerer, set_threads
 
         known = {
             name
@@ -167,6 +167,7 @@ class LopaBenchLM(AnsweringLM):
         settings = resolve(spec, needs_task=False)
         for note in settings.notes:
             logger.warning("%s", note)
+        set_threads(settings)
         super().__init__(load_answerer(settings), settings)
 
 
@@ -183,5 +184,5 @@ def _usable(device: str | None) -> str | None:
 
     if torch.cuda.is_available():
         return device
-    logger.warning("device %s is not there; running on the CPU", device)
+    logger.info("device %s is not there; running on the CPU", device)
     return "cpu"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.harness import offline
 from lopa_bench.harness.bundled_defaults import is_bundled
 from lopa_bench.harness.settings import Settings
+from lopa_bench.harness.task_source import facts
 
 if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answerer
@@ -16,14 +18,17 @@ if TYPE_CHECKING:
 
 def set_up_process(settings: Settings) -> None:
     """Set the hub's switches, which must happen before its libraries are imported, and the number of threads."""
-    from pathlib import Path
-
     model_is_local = is_bundled(str(settings["model"])) or Path(str(settings["model"])).expanduser().is_dir()
-    data_are_local = settings.run["task"].value is None or settings["data_dir"] is not None
+    data_are_local = settings["data_dir"] is not None or not facts(str(settings["task"])).needs_data
     if settings["offline"] or (model_is_local and data_are_local):
         offline.go_offline()
     else:
         offline.use_private_dataset_cache()
+    set_threads(settings)
+
+
+def set_threads(settings: Settings) -> None:
+    """Set the number of CPU threads, where one was asked for or the model wants one."""
     if settings["threads"] is not None:
         import torch
 
