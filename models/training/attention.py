@@ -82,6 +82,7 @@ class GroupedAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         """Gradients of query, key and value; sums over groups are kept in float32."""
         scaled, key, value, *shares = ctx.saved_tensors
@@ -112,7 +113,10 @@ class TrainingAttention(Attention):
         if repeats > 1:
             key, value = (tensor.repeat_interleave(repeats, dim=1) for tensor in (key, value))
         groups = self._planner.groups(step.mask)
-        out: Tensor = GroupedAttention.apply(*(t.contiguous() for t in (query, key, value)), groups)
+        # Under autocast the rotation leaves queries and keys in float32.
+        inputs = (tensor.to(value.dtype).contiguous() for tensor in (query, key, value))
+        with torch.autocast("cpu", enabled=False):
+            out: Tensor = GroupedAttention.apply(*inputs, groups)
         return out
 
 
