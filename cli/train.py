@@ -35,6 +35,9 @@ def train(
     teacher: Teacher = None,
     mix: Mix = None,
     block_sizes: Annotated[str, typer.Option(help="Block sizes drawn from at each step.")] = "8,16,32",
+    window_blocks: Annotated[
+        str, typer.Option(help="Numbers of blocks of an active window, drawn from.")
+    ] = "1,2,2,3,4",
     canvas: Annotated[int, typer.Option(help="Longest canvas that diffusion is trained on, in tokens.")] = 224,
     distill: Annotated[float, typer.Option(help="Teacher's part in the targets of windows.", min=0, max=1)] = 0.0,
     lora_rank: Annotated[int, typer.Option(min=0, help="Train LoRA adapters of this rank; 0 trains all.")] = 0,
@@ -73,7 +76,12 @@ def train(
         log_every=log_every,
         save_every=save_every,
     )
-    recipe_options = {"block_sizes": _integers(block_sizes, "--block-sizes"), "canvas": canvas, "distill": distill}
+    recipe_options = {
+        "block_sizes": _integers(block_sizes, "--block-sizes"),
+        "window_blocks": _integers(window_blocks, "--window-blocks"),
+        "canvas": canvas,
+        "distill": distill,
+    }
     run = TrainingRun(
         recipe=recipe,
         directory=out,

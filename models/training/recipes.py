@@ -25,7 +25,7 @@ OBJECTIVES: tuple[str, ...] = ("autoregressive", "diffusion", "windows", "distil
 DEFAULT_SHARES: dict[str, dict[str, float]] = {
     "ar": {"autoregressive": 1.0},
     "dllm": {"autoregressive": 0.2, "diffusion": 0.5, "windows": 0.3},
-    "d2f": {"autoregressive": 0.1, "diffusion": 0.15, "windows": 0.6, "distillation": 0.15},
+    "d2f": {"autoregressive": 0.1, "diffusion": 0.1, "windows": 0.7, "distillation": 0.1},
 }
 """Share of the steps of each objective. A network of a million parameters that sees masked text only forgets its
 arithmetic; some autoregressive steps keep it. `dllm` with {"diffusion": 1} and `d2f` with {"distillation": 1} are the
@@ -49,7 +49,7 @@ class Recipe:
     name: str
     shares: Mapping[str, float]
     block_sizes: Sequence[int] = (8, 16, 32)
-    window_blocks: Sequence[int] = (1, 1, 2, 3)
+    window_blocks: Sequence[int] = (1, 2, 2, 3, 4)
     canvas: int = 192
     distill: float = 0.0
     open_share: float = 0.0
