@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
+from typing import ClassVar
 
 import torch
 
@@ -19,6 +20,10 @@ from lopa_bench.errors import ConfigError
 @dataclass(frozen=True, kw_only=True)
 class PipelineConfig(DecoderConfig):
     """Options of the pipeline, common to `d2f` and `lopa`; the defaults are D2F-Dream's for GSM8K (its Table 8)."""
+
+    foreign: ClassVar[Mapping[str, str]] = {
+        "block_length": "it orders the filling of one full canvas; the blocks that see only earlier ones are block_size"
+    }
 
     block_size: int = option(32, "slots of a block")
     tau_add: float = option(0.1, "append a block when the last one is this far filled", "block_add_threshold")

@@ -107,10 +107,9 @@ class FastDLLMConfig(DecoderConfig):
         """Blocks of the answer, the last one as short as the budget asks."""
         return -(-self.max_new_tokens // self.block_size)
 
-    @property
-    def steps_per_block(self) -> int:
-        """Dream's schedule within a block; one token a step when `steps` is not given."""
-        return self.block_size if self.steps is None else max(self.steps // self.num_blocks, 1)
+    def steps_in(self, block_size: int) -> int:
+        """Forwards of a block on Dream's schedule; one a slot when `steps` is not given."""
+        return block_size if self.steps is None else max(self.steps // self.num_blocks, 1)
 
     @property
     def cap(self) -> int:
@@ -126,17 +125,18 @@ class FastDLLMDecoder(Decoder):
 
     @property
     def round_range(self) -> tuple[int, int]:
-        """One forward a block at best, one a token at worst (and a block's first, with a cache)."""
+        """One forward a block at best, one a token at worst, unless a schedule or the authors' habit asks for more."""
         config = self.config
         num_blocks = config.num_blocks
-        cached = config.cache != "none"
-        fewest = 2 * num_blocks if cached and config.refine_always else num_blocks
-        return (1 if config.early_stop else fewest), config.max_new_tokens + (num_blocks if cached else 0)
+        twice = config.cache != "none" and config.refine_always
+        scheduled = config.steps or 0 if config.rule == "dream" else 0
+        most = max(config.max_new_tokens + (num_blocks if twice else 0), scheduled)
+        return (1 if config.early_stop else num_blocks * (1 + twice)), most
 
     @property
     def most_idle_rounds(self) -> int | None:
         """Dream's plan ends it where there is one."""
-        planned = self.config.rule == "dream" and self.config.cache == "none"
+        planned = self.config.rule == "dream" and (self.config.cache == "none" or self.config.decides == "steps")
         return None if planned else super().most_idle_rounds
 
     def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
@@ -198,10 +198,10 @@ class FastDLLMDecoder(Decoder):
         whole_canvas(canvas, config.block_size)
         cache = self.model.new_cache(len(canvas))
         policy = BlockCache(config.cache)
-        times = dream_timesteps(config.steps_per_block, config.eps)
         index = 0
         for block in canvas.blocks[1:]:
             cache.reset()
+            times = dream_timesteps(config.steps_in(block.size), config.eps)
             span = policy.window(canvas, block, 0)
             first = block.start
             logits = self.model.predict(self._input(canvas, *span), (first, first + 1), start=0, cache=cache)
@@ -212,7 +212,7 @@ class FastDLLMDecoder(Decoder):
             index += 1
             step = 1
             while not canvas.is_closed and (canvas.num_masks(block) or (config.refine_always and step == 1)):
-                if config.decides == "steps" and step >= config.steps_per_block:
+                if config.decides == "steps" and step >= len(times) - 1:
                     break
                 span = policy.window(canvas, block, step)
                 choice, tokens = self._dream_inner(canvas, block, cache, span, times, step, generator)
@@ -235,13 +235,13 @@ class FastDLLMDecoder(Decoder):
         """One forward inside a block: slots to fill, and their tokens."""
         config = self.config
         by_threshold = config.decides == "threshold"
-        rows = (block.start + 1, block.stop)
-        logits = self.model.predict(self._input(canvas, *span), rows, start=span[0], cache=cache)
-        masks = canvas.masks(*rows)
+        masks = canvas.masks(block.start, block.stop)
+        first = block.start + (block.start not in masks)
+        logits = self._rows_of_block(canvas, block, cache, span, first)
         if not masks:
             return Choice([]), []
         # Without a threshold the authors' cached loop ranks by negative entropy, whatever it is told.
-        [scores] = self._score(logits, rows[0], "probability" if by_threshold else "neg_entropy", generator)
+        [scores] = self._score(logits, first, "probability" if by_threshold else "neg_entropy", generator)
         confidence = scores.at(masks).confidence
         if by_threshold:
             choice = at_least(confidence, masks, span, config.threshold)
@@ -249,6 +249,17 @@ class FastDLLMDecoder(Decoder):
             count = dream_count(len(masks), times, step)
             choice = Choice(ranked(confidence, masks, span, count) if count else [])
         return choice, scores.at(choice.positions).token.tolist()
+
+    def _rows_of_block(self, canvas: Canvas, block: Block, cache: KVCache, span: tuple[int, int], first: int) -> Tensor:
+        """One forward; logits of a block's slots from `first` on, which is its first slot only if a mask is left there.
+
+        That can be only where the mask id may be proposed. Rows that speak of the next slot are then shifted as in the
+        authors' program, which repeats the first one.
+        """
+        repeat = first == block.start and self.model.config.logit_shift
+        rows = (first + repeat, max(block.stop, first + repeat + 1) if repeat else block.stop)
+        logits = self.model.predict(self._input(canvas, *span), rows, start=span[0], cache=cache)
+        return torch.cat((logits[:, :1], logits), dim=1) if repeat else logits
 
     @staticmethod
     def _commit(canvas: Canvas, choice: Choice, tokens: list[int], index: int, span: tuple[int, int]) -> Round:

@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from lopa_bench.decoders.confidence import STRATEGIES, STRATEGY_ALIASES, Sampling
 from lopa_bench.errors import ConfigError, nearest
@@ -24,7 +24,10 @@ class DecoderConfig:
 
     `early_stop` cuts the work at the first EOS once everything before it is filled; the authors' programs decode on,
     as their presets here do. `allow_mask_token` lets the model propose the mask id itself, as theirs do.
+    `foreign` names options of other decoders that are easily taken for one of these, and says which is meant.
     """
+
+    foreign: ClassVar[Mapping[str, str]] = {}
 
     max_new_tokens: int = option(256, "most tokens an answer may have", "gen_length")
     temperature: float = option(0.0, "0 takes the most probable token")
@@ -117,7 +120,8 @@ def build(config_type: type[DecoderConfig], options: Mapping[str, Any], decoder:
     for spelling, value in options.items():
         key = spelling.replace("-", "_")
         if key not in spellings:
-            raise ConfigError(f"decoder {decoder!r} has no option {spelling!r}{nearest(key, spellings)}")
+            hint = f": {config_type.foreign[key]}" if key in config_type.foreign else nearest(key, spellings)
+            raise ConfigError(f"decoder {decoder!r} has no option {spelling!r}{hint}")
         name = spellings[key]
         value = convert(by_name[name], value, config_type)
         if name in chosen and chosen[name] != value:

@@ -62,8 +62,9 @@ def tiny_model(
 
 
 def sure(token: int, probability: float, vocabulary: int = VOCABULARY) -> Tensor:
-    """Logits [vocabulary] that give `token` this probability and share the rest evenly."""
-    logits = torch.full((vocabulary,), math.log((1 - probability) / (vocabulary - 1)))
+    """Logits [vocabulary] that give `token` this probability and share the rest among all others but the mask."""
+    logits = torch.full((vocabulary,), math.log((1 - probability) / (vocabulary - 2)))
+    logits[vocabulary - 1] = float("-inf")
     logits[token] = math.log(probability)
     return logits
 

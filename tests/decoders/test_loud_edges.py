@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from decoder_cases import ALL, every_decoder
 from fakes_models import EOS, MASK, VOCABULARY, ScriptedModel, flat, sure, table, tiny_model
 
 from lopa_bench.decoders.registry import create
@@ -14,26 +15,6 @@ from lopa_bench.decoders.rounds import Generation, Round
 from lopa_bench.errors import ConfigError, DecodeError
 
 PROMPT = [1, 2]
-ALL: list[tuple[str, dict[str, Any]]] = [
-    ("ar", {}),
-    ("vanilla", {}),
-    ("vanilla", {"idle_steps": True}),
-    ("vanilla", {"rule": "dream"}),
-    ("fast-dllm", {"cache": "none"}),
-    ("fast-dllm", {"cache": "prefix"}),
-    ("fast-dllm", {"cache": "dual"}),
-    ("fast-dllm", {"threshold": None}),
-    ("fast-dllm", {"threshold": None, "factor": 1.0}),
-    ("fast-dllm", {"rule": "dream", "cache": "none"}),
-    ("fast-dllm", {"rule": "dream", "cache": "prefix"}),
-    ("fast-dllm", {"rule": "dream", "cache": "dual", "alg": "entropy", "threshold": None}),
-    ("d2f", {}),
-    ("lopa", {"branches": 3}),
-    ("lopa", {"branches": 3, "packed": False}),
-    ("lopa", {"branches": 3, "base": "vanilla"}),
-]
-IDS = ["-".join([name, *(f"{key}={value}" for key, value in options.items())]) for name, options in ALL]
-every_decoder = pytest.mark.parametrize(("name", "options"), ALL, ids=IDS)
 
 
 def start(name: str, options: dict[str, Any], script: Any, prompt: list[int] = PROMPT, **more: Any) -> Generation:
