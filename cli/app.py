@@ -72,6 +72,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _code(arguments: list[str] | None) -> int:
     try:
         returned = app(arguments, standalone_mode=False, prog_name="lopa-bench")
+        if returned == INTERRUPTED:
+            raise KeyboardInterrupt
         return returned if isinstance(returned, int) else 0
     except LopaBenchError as error:
         return _fail(str(error), error.exit_code)

@@ -6,6 +6,7 @@ Python. Nothing of lm-eval is imported then: the model is registered at the mome
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib.machinery import ModuleSpec
 
@@ -16,6 +17,7 @@ TRIGGER = "lm_eval.evaluator"
 
 def register() -> None:
     """Add the model to lm-eval's registry beside its own; harmless when it is there already."""
+    importlib.import_module("lm_eval.models")  # fills the registry, which lm-eval itself does only while it is empty
     from lm_eval.api.registry import model_registry
 
     if NAME not in model_registry:
@@ -23,12 +25,11 @@ def register() -> None:
 
 
 class _Watcher:
-    """Stands first in the import system, registers the model when the evaluator is asked for, and goes."""
+    """Stands first in the import system and registers the model when the evaluator is asked for."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Find nothing; only watch."""
-        if name == TRIGGER and self in sys.meta_path:
-            sys.meta_path.remove(self)
+        if name == TRIGGER:
             register()
         return None
 

@@ -1,0 +1,184 @@
+"""The program from outside: what it says, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lopa_bench.cli import app as program
+
+HEAVY = ("torch", "transformers", "lm_eval", "pandas", "numpy", "matplotlib", "datasets", "peft", "scipy", "evalplus")
+
+
+class Outcome:
+    """What a command left: exit code, stdout, stderr."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def lopa_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*words: str) -> Outcome:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            program.main(list(words))
+        out, err = capsys.readouterr()
+        return Outcome(int(caught.value.code or 0), out, err)
+
+    return call
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list", "nothing"], ["rnu"]])
+def test_help_and_mistakes_import_nothing_heavy(words: list[str]) -> None:
+    script = (
+        "import sys, json\nfrom lopa_bench.cli.app import main\n"
+        f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
+        f"print('\\nloaded:', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith("loaded: []")
+
+
+@pytest.mark.parametrize("command", program.COMMANDS)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_every_command_has_help(lopa_bench: Any, command: str, flag: str) -> None:
+    outcome = lopa_bench(command, flag)
+    assert outcome.code == 0
+    assert f"lopa-bench {command}" in outcome.out
+
+
+@pytest.mark.parametrize("command", ["run", "demo", "show", "list", "doctor"])
+def test_the_help_of_a_command_ends_with_an_example(lopa_bench: Any, command: str) -> None:
+    assert f"Example: lopa-bench {command}" in lopa_bench(command, "-h").out
+
+
+def test_version(lopa_bench: Any) -> None:
+    from importlib.metadata import version
+
+    assert lopa_bench("--version").out == f"lopa-bench {version('lopa-bench')}\n"
+
+
+MISTAKES = {
+    "unknown command": (["rnu"], "Did you mean 'run'?"),
+    "unknown option": (["run", "--brnches", "3"], "--branches"),
+    "unknown task": (["run", "-t", "gsm8kk", "-d", "lopa"], "did you mean 'gsm8k'"),
+    "unknown decoder": (["run", "-t", "gsm8k", "-d", "lopaa"], "did you mean 'lopa'"),
+    "unknown preset": (["run", "-p", "lopa-dream-gsm9k"], "did you mean 'lopa-dream-gsm8k'"),
+    "unknown decoder option": (["run", "-t", "gsm8k", "-d", "lopa", "-s", "tau_con=1"], "did you mean 'tau_conf'"),
+    "unknown listing": (["list", "decodrs"], "did you mean 'decoders'"),
+    "unknown run": (["show", "7"], "there are no runs"),
+    "no decoder": (["run", "-t", "gsm8k"], "no decoder was named"),
+    "no task": (["run", "-d", "ar"], "no task was named"),
+    "no samples": (["run", "-t", "mini-maths", "-d", "ar", "--limit", "0"], "--limit 0"),
+    "fewer than no samples": (["run", "-t", "mini-maths", "-d", "ar", "--limit", "-2"], "--limit -2"),
+    "not a number": (["run", "--limit", "three"], "--limit"),
+    "not an assignment": (["run", "-t", "gsm8k", "-d", "ar", "--set", "max_new_tokens"], "key=value"),
+    "flag against --set": (
+        ["run", "-t", "gsm8k", "-d", "lopa", "--branches", "2", "-s", "branches=3"],
+        "branches is given twice: 2 by its flag and 3 by --set",
+    ),
+    "branches against lookahead": (
+        ["run", "-t", "gsm8k", "-d", "lopa", "--branches", "2", "--lookahead", "2"],
+        "contradicting numbers of branches",
+    ),
+    "two formats": (["list", "tasks", "--json", "--csv"], "--json and --csv exclude each other"),
+    "no data": (["run", "-t", "gsm8k", "-d", "ar", "--data-dir", "nowhere"], "nowhere does not exist"),
+    "no such model": (["run", "-t", "mini-maths", "-d", "ar", "-m", "nowhere"], "model 'nowhere' not found"),
+    "no such device": (["doctor", "--device", "tpu"], "device 'tpu' is unknown"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_ends_in_one_line_and_exit_code_2(lopa_bench: Any, mistake: str) -> None:
+    words, expected = MISTAKES[mistake]
+    outcome = lopa_bench(*words)
+    assert outcome.code == 2, outcome.err
+    last = outcome.err.rstrip("\n").splitlines()[-1]
+    assert expected in last and last.startswith("lopa-bench: ")
+    assert "Traceback" not in outcome.err and outcome.out == ""
+
+
+def test_stopping_is_told_and_has_its_own_code(lopa_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lopa_bench.harness.runner.run", stop)
+    outcome = lopa_bench("run", "-t", "mini-maths", "-d", "ar")
+    assert outcome.code == 130
+    assert "the same command goes on from there" in outcome.err
+
+
+def test_a_fault_of_the_program_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr("lopa_bench.harness.runner.run", fail)
+    with pytest.raises(ZeroDivisionError, match="a fault"):
+        program.main(["run", "-t", "mini-maths", "-d", "ar"])
+
+
+@pytest.mark.parametrize(("what", "row"), [("tasks", "gsm8k-cot"), ("presets", "lopa-dist-base-gsm8k-s12")])
+def test_listings_in_every_format(lopa_bench: Any, what: str, row: str) -> None:
+    assert row in lopa_bench("list", what).out
+    rows = lopa_bench("list", what, "--json").document["rows"]
+    [found] = [one for one in rows if row in one.values()]
+    assert found
+    for flag, mark in (("--csv", ","), ("--markdown", "| "), ("--latex", " & ")):
+        out = lopa_bench("list", what, flag).out
+        assert row.replace("_", r"\_") in out and mark in out
+
+
+def test_decoders_are_listed_with_all_their_options(lopa_bench: Any) -> None:
+    from lopa_bench.decoders.options import names_of
+    from lopa_bench.decoders.registry import decoder_types
+
+    rows = lopa_bench("list", "decoders", "--json").document["rows"]
+    for name, kind in decoder_types().items():
+        listed = {row["option"] for row in rows if row["decoder"] == name}
+        assert listed == set(names_of(kind.config_type).values())
+
+
+def test_models_are_listed_even_where_one_is_not_installed(lopa_bench: Any) -> None:
+    names = [row["model"] for row in lopa_bench("list", "models", "--json").document["rows"]]
+    assert {"bundled:ar", "bundled:dllm", "bundled:d2f", "Dream-org/Dream-v0-Instruct-7B"} <= set(names)
+
+
+def test_the_doctor_finds_nothing_wrong(lopa_bench: Any) -> None:
+    outcome = lopa_bench("doctor", "--json")
+    document = outcome.document
+    assert outcome.code == 0 and document["ok"]
+    assert document["versions"]["torch"]
+    backends = {one["device"]: one for one in document["backends"]}
+    assert set(backends) == {"cuda", "npu", "cpu"}
+    assert all(one["available"] or one["why"] for one in backends.values())
+    assert len(document["checks"]) >= 8
+
+
+def test_a_failed_check_makes_the_doctor_fail(lopa_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lopa_bench.harness.equivalence import Check
+
+    monkeypatch.setattr("lopa_bench.harness.equivalence.checks", lambda device: [Check("sums", False, "2 + 2 = 5")])
+    outcome = lopa_bench("doctor")
+    assert outcome.code == 1
+    assert "2 + 2 = 5" in outcome.out and "1 of 1 checks failed" in outcome.out
+
+
+@pytest.mark.slow
+def test_the_installed_program_answers() -> None:
+    script = Path(sys.executable).with_name("lopa-bench")
+    done = subprocess.run([script, "list", "tasks"], capture_output=True, text=True)
+    assert done.returncode == 0 and "mini-maths" in done.stdout
