@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lopa_bench.harness.plan import Plan
     from lopa_bench.results.schema import Setting, Summary
     from lopa_bench.results.store import StoredRun
-    from lopa_bench.results.tables import Table
+    from lopa_bench.results.tables import Column, Table
 
-SHOWN_METRICS = ("tpf", "tpf_committed", "tps_e2e", "latency_s", "amplification")
+SHOWN_METRICS = ("tpf", "tpf_committed", "tps_e2e", "latency_s")
 GIB, MIB = 1 << 30, 1 << 20
 
 
 def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
-    """Return one row per run: accuracy with its interval, every score, TPF, speed."""
-    from lopa_bench.results.rows import metric_column, score_column, summary_row
+    """Return one row per run: accuracy with its interval, every other score, TPF, speed."""
+    from lopa_bench.results.rows import metric_column, summary_row
     from lopa_bench.results.tables import Column, Table
 
     rows, scores = [], []
@@ -25,13 +26,20 @@ def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
         summary, record = summary_of(one), one.record
         labels = {"task": record.task.name, "decoder": decoder_words(one), "model": record.model.name}
         rows.append(summary_row(summary, **labels))
-        scores += [name for name in summary.scores if name not in scores]
+        scores += [name for name in summary.scores if name not in (*scores, record.task.metric)]
     columns = [Column("task", "task"), Column("decoder", "decoder"), Column("model", "model"), Column("n", "n")]
     columns.append(metric_column("accuracy", interval=True))
-    if len(scores) > 1:
-        columns += [score_column(name) for name in scores]
+    columns += [_score_column(name) for name in scores]
     columns += [metric_column(name) for name in SHOWN_METRICS]
-    return Table(columns, rows, title)
+    metrics = sorted({f"{one.record.task.name}: accuracy is {one.record.task.metric}" for one in runs})
+    return Table(columns, rows, title, metrics)
+
+
+def _score_column(name: str) -> Column:
+    """Return the column of a score, named by its filter alone: `exact_match,strict-match` is too wide."""
+    from lopa_bench.results.rows import score_column
+
+    return replace(score_column(name), title=f"{name.rpartition(',')[2]} %")
 
 
 def decoder_words(run: StoredRun) -> str:
