@@ -84,7 +84,7 @@ Warmup = Annotated[int | None, _option("--warmup", help="Generations before the 
 RunsDir = Annotated[Path | None, _option("--runs-dir", help="Where runs are stored.", panel=WHERE)]
 New = Annotated[bool, _option("--new", help="Begin anew though the same run exists.", panel=WHERE)]
 DryRun = Annotated[bool, _option("--dry-run", help="Stop before anything is loaded.", panel=shared.OUTPUT)]
-Trace = Annotated[bool, _option("--trace", help="Store every round.", panel=shared.OUTPUT)]
+Trace = Annotated[bool | None, _option("--trace", help="Store every round.", panel=shared.OUTPUT)]
 
 
 def run(
@@ -124,7 +124,7 @@ def run(
     runs_dir: RunsDir = None,
     fresh: New = False,
     dry_run: DryRun = False,
-    trace: Trace = False,
+    trace: Trace = None,
     json: shared.Json = False,
     csv: shared.Csv = False,
     markdown: shared.Markdown = False,

@@ -19,9 +19,10 @@ GIB, MIB = 1 << 30, 1 << 20
 def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
     """Return one row per run: accuracy with its interval, every other score, TPF, speed."""
     from lopa_bench.results.rows import metric_column, summary_row
-    from lopa_bench.results.tables import Column, Table
+    from lopa_bench.results.tables import Column, Row, Table
 
-    rows, scores = [], []
+    rows: list[Row] = []
+    scores: list[str] = []
     for one in runs:
         summary, record = summary_of(one), one.record
         labels = {"task": record.task.name, "decoder": decoder_words(one), "model": record.model.name}

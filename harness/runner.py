@@ -96,7 +96,7 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
     else:
         writer = _continue(found, record, reporter)
     with writer:
-        num_new = _generate(job, spec, writer, missing, reporter, clock)
+        num_new = _generate(job, writer, missing, reporter, clock)
         summary = summarise(writer.record, writer.samples)
         writer.finish(summary)
     return RunResult(job.plan, load_run(writer.path), summary, num_new)
@@ -169,7 +169,7 @@ def _continue(found: StoredRun, record: RunRecord, reporter: Reporter) -> RunWri
 
 
 def _generate(
-    job: _Job, spec: RunSpec, writer: RunWriter, missing: Sequence[Document], reporter: Reporter, clock: Clock | None
+    job: _Job, writer: RunWriter, missing: Sequence[Document], reporter: Reporter, clock: Clock | None
 ) -> int:
     """Answer, judge and store the missing problems; return how many."""
     from lopa_bench.harness.lm_eval_model import AnsweringLM
@@ -185,8 +185,8 @@ def _generate(
         for _ in range(int(job.settings["warmup"])):
             lm.answer(missing[0].prompt, job.task.stop, seed=0)
         for document in missing:
-            sample, answer = _ask(job, lm, document, spec.trace)
-            if spec.trace:
+            sample, answer = _ask(job, lm, document)
+            if job.settings["trace"]:
                 writer.append_trace(sample.id, answer.outcome.rounds)
             writer.append(sample)
             running.add(sample)
@@ -196,7 +196,7 @@ def _generate(
     return len(missing)
 
 
-def _ask(job: _Job, lm: AnsweringLM, document: Document, trace: bool) -> tuple[SampleRecord, Answer]:
+def _ask(job: _Job, lm: AnsweringLM, document: Document) -> tuple[SampleRecord, Answer]:
     seed = identity.sample_seed(int(job.settings["seed"]), document.id)
-    answer = lm.answer(document.prompt, job.task.stop, seed=seed, trace=trace)
+    answer = lm.answer(document.prompt, job.task.stop, seed=seed, trace=bool(job.settings["trace"]))
     return sample_record(job.task, document, answer, seed), answer

@@ -38,9 +38,10 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "warmup": 1,
     "threads": None,
+    "trace": False,
     "runs_dir": "runs",
 }
-YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "offline")
+YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "offline", "trace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class RunSpec:
     warmup: int | None = None
     threads: int | None = None
     runs_dir: str | Path | None = None
-    trace: bool = False
+    trace: bool | None = None
     dry_run: bool = False
     fresh: bool = False
     command: tuple[str, ...] = ()

@@ -114,6 +114,7 @@ def test_a_larger_limit_goes_on_and_a_smaller_one_changes_nothing(start: Start) 
         {"dtype": "float64"},
         {"decoder": "d2f", "options": {}},
         {"stops_apply": False},
+        {"trace": True},
         {"fresh": True},
     ],
 )
