@@ -75,6 +75,13 @@ def test_temperature_sharpens_before_the_nucleus_is_cut() -> None:
     assert support(Sampling(0.5, top_p=0.72)) == [0]  # 0.5 ** 2 of 0.34375 is 0.727
 
 
+@pytest.mark.parametrize(("sampling", "probability"), [(Sampling(top_p=0.6), 2 / 3), (Sampling(top_k=1), 1.0)])
+def test_without_a_temperature_the_filters_only_raise_the_probability(sampling: Sampling, probability: float) -> None:
+    _, found, token = candidates(HALVES, sampling=sampling)
+    assert (found.item(), token.item()) == (pytest.approx(probability), 0)
+    assert llada_candidates(HALVES, sampling, LLaDARule(), torch.Generator())[1].item() == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize("sampling", [Sampling(1.0, top_p=0.6), Sampling(1.0, top_k=2)])
 def test_draws_stay_inside_the_support(sampling: Sampling) -> None:
     generator = torch.Generator().manual_seed(0)

@@ -59,8 +59,8 @@ def test_tau_act_accepts_equality_and_forces_a_token_a_block(tau_act: float, sec
 
 
 def test_a_block_that_is_not_full_fills_only_what_is_sure() -> None:
-    rows = {8: sure(5, 0.95)}
-    rounds, _ = decode(ScriptedModel(table(rows, sure(3, 0.5))), tau_add=0.0, tau_act=1.0)
+    rows = {position: sure(3, 0.5 - position / 100) for position in range(2, 10)} | {8: sure(5, 0.95)}
+    rounds, _ = decode(ScriptedModel(table(rows)), tau_add=0.0, tau_act=1.0)
     assert [one.positions for one in rounds[:3]] == [(0,), (1, 6), (2,)]
     assert rounds[1].num_forced == 1
 
