@@ -52,10 +52,10 @@ class DeviceClock(HostClock):
         """Wait for the queue of the device."""
         import torch
 
-        kind = torch.device(str(self.device)).type
-        module = getattr(torch, kind, None)
+        device = torch.device(str(self.device))
+        module = getattr(torch, device.type, None)
         if module is not None and hasattr(module, "synchronize"):
-            module.synchronize()
+            module.synchronize(device)
 
 
 def clock_for(device: object) -> Clock:
