@@ -1,7 +1,8 @@
 """Names and comments of mini-code.
 
-The names are fixed by the prompt. The comments are free: of each list one is drawn uniformly, whatever the
-problem is; the alternatives begin with different words and have different lengths. Slots: `{function}`,
+The names are fixed by the prompt. The comments are free: of each list one is drawn, the earlier ones
+more often (`draw_wording`), whatever the problem is; the alternatives begin with different words and have different
+lengths. Slots: `{function}`,
 `{argument}`, `{x}` (the element), `{result}`.
 """
 

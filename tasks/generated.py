@@ -22,6 +22,16 @@ class Problem(Protocol):
 
 
 P = TypeVar("P", bound=Problem)
+T = TypeVar("T")
+
+
+def draw_wording(rng: random.Random, alternatives: Sequence[T]) -> T:
+    """Draw one of the ways to say a thing, the n-th with a weight of 1 / n, as frequencies go in language (Zipf).
+
+    Were all equally likely, the most probable words of two places would belong to different sentences, and a decoder
+    that fills several places at once could only produce a jumble of them.
+    """
+    return rng.choices(alternatives, [1 / rank for rank in range(1, len(alternatives) + 1)])[0]
 
 
 class HeldOut(Generic[P]):

@@ -1,9 +1,9 @@
 """How a mini-maths problem may be put into words.
 
-Every list holds alternatives of which one is drawn uniformly, whatever the numbers are. The alternatives of a
-list begin with different words and have different lengths: a decoder is held up by the choice and sure of all
-that follows it once the choice is made. Slots: `{name}`, `{they}` ("he" or "she"), `{items}`, `{k}` (the number
-of the event), `{start}` and `{end}` (the first and the last count).
+Every list holds alternatives of which one is drawn, whatever the numbers are; of an answer's the earlier ones more
+often (`draw_wording`). The alternatives of a list begin with different words and have different lengths: a decoder
+is held up by the choice and sure of all that follows it once the choice is made. Slots: `{name}`, `{they}` ("he" or
+"she"), `{items}`, `{k}` (the number of the event), `{start}` and `{end}` (the first and the last count).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 from lopa_bench.tasks import code_wording as wording
 from lopa_bench.tasks.base import Document, Example, Judgement
 from lopa_bench.tasks.code_plans import Plan, draw_plan
-from lopa_bench.tasks.generated import HeldOut
+from lopa_bench.tasks.generated import HeldOut, draw_wording
 from lopa_bench.tasks.program_runner import Output, ProgramRunner
 from lopa_bench.tasks.restricted import ProgramError, extract_function, restrict
 
@@ -125,9 +125,9 @@ def loop(plan: Plan, is_long: bool, comment: str) -> list[str]:
 def write_answer(problem: CodeProblem, rng: random.Random) -> str:
     """Write a right solution; its style and the wording of its comments are drawn."""
     plan = problem.plan
-    style = rng.choice(styles_for(plan))
-    lines = [f"def {{function}}({plan.parameters}):", f"    # {rng.choice(wording.START_COMMENTS)}"]
-    comment = rng.choice(wording.ELEMENT_COMMENTS)
+    style = draw_wording(rng, styles_for(plan))
+    lines = [f"def {{function}}({plan.parameters}):", f"    # {draw_wording(rng, wording.START_COMMENTS)}"]
+    comment = draw_wording(rng, wording.ELEMENT_COMMENTS)
     returned = "{result}"
     if style in LOOP_STYLES:
         lines += loop(plan, style == "long loop", comment)
@@ -138,7 +138,7 @@ def write_answer(problem: CodeProblem, rng: random.Random) -> str:
     else:
         lines.append(f"    # {comment}")
         returned = comprehension(plan)
-    lines += [f"    # {rng.choice(wording.RETURN_COMMENTS)}", f"    return {returned}"]
+    lines += [f"    # {draw_wording(rng, wording.RETURN_COMMENTS)}", f"    return {returned}"]
     return problem.fill("\n".join(lines))
 
 

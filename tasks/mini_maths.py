@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lopa_bench.tasks.base import Document, Example, Judgement
 from lopa_bench.tasks.final_number import last_number, marked_number, same_number
-from lopa_bench.tasks.generated import HeldOut
+from lopa_bench.tasks.generated import HeldOut, draw_wording
 from lopa_bench.tasks.maths_wording import (
     CLOSINGS,
     EVENT_SENTENCES,
@@ -129,12 +129,12 @@ def write_prompt(problem: MathsProblem, rng: random.Random) -> str:
 
 def write_answer(problem: MathsProblem, rng: random.Random) -> str:
     """Write a worked answer; every sentence's wording is drawn on its own, the calculations are fixed."""
-    lines = [problem.words(rng.choice(OPENINGS))]
+    lines = [problem.words(draw_wording(rng, OPENINGS))]
     for event in problem.events:
-        wording = problem.words(rng.choice(STEPS[event.operation]), event.amount)
+        wording = problem.words(draw_wording(rng, STEPS[event.operation]), event.amount)
         calculation = f"{event.before}{SIGNS[event.operation]}{event.amount}"
         lines.append(f"{wording} {calculation}=<<{calculation}={event.after}>>{event.after} {problem.items}.")
-    lines.append(problem.words(rng.choice(CLOSINGS)))
+    lines.append(problem.words(draw_wording(rng, CLOSINGS)))
     lines.append(f"#### {problem.end}")
     return " " + "\n".join(lines)
 

@@ -88,16 +88,18 @@ def test_alternatives_begin_differently_and_differ_in_length(wordings: tuple[str
     assert max(lengths) >= 1.6 * min(lengths)
 
 
-def test_each_step_draws_its_wording_on_its_own_and_evenly() -> None:
+def test_each_step_draws_its_wording_on_its_own_and_the_first_most_often() -> None:
     problem = draw_problem(random.Random(3), 3)
     drawn = [write_answer(problem, random.Random(seed)).split("\n") for seed in range(800)]
     for position, event in enumerate(problem.events, start=1):
         texts = [problem.words(text, event.amount) for text in wording.STEPS[event.operation]]
         counts = [sum(lines[position].startswith(text) for lines in drawn) for text in texts]
         assert sum(counts) == len(drawn)
-        assert min(counts) > 60  # of 100 expected
+        assert max(counts) == counts[0]
+        assert 250 < counts[0] < 340  # of 294 expected
+        assert min(counts) > 20  # of 37 expected
     pairs = {(lines[1].split()[0], lines[2].split()[0]) for lines in drawn}
-    assert len(pairs) == 64
+    assert len(pairs) > 50  # of 64
 
 
 @pytest.mark.parametrize(
