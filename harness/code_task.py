@@ -1,0 +1,290 @@
+"""The code tasks as the runner sees them: documents with prompts, and answers cleaned, run and judged.
+
+Every answer is judged twice, as it is and cleaned up; the headline is the cleaned score and its name says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from lopa_bench.errors import ConfigError, nearest
+from lopa_bench.harness.code_judge import (
+    PROGRAM_LIMITS,
+    SOLUTION_LIMITS,
+    AssertionJudge,
+    InputJudge,
+    Judge,
+    OfficialJudge,
+    TimeRule,
+    Verdict,
+    check_controls,
+    function_called,
+    split_assertions,
+)
+from lopa_bench.harness.code_prompts import CodePrompts
+from lopa_bench.harness.consent import require_consent
+from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
+from lopa_bench.harness.expected import ExpectedOutputs, private_folder
+from lopa_bench.harness.isolation import Kind
+from lopa_bench.harness.lm_eval_tasks import PromptSettings
+from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.results.schema import Why
+from lopa_bench.tasks.base import Document, Judgement
+from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean
+from lopa_bench.tasks.code_data import CodeData, load_code_data
+from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition
+
+Scorer = Literal["sandbox", "evalplus"]
+SCORERS = ("sandbox", "evalplus")
+RAW = "raw"
+CLEANED = "cleaned"
+
+
+@dataclass(frozen=True)
+class ScoringSettings:
+    """How answers become verdicts.
+
+    `allow_execution` is the user's consent; `cleanup` one of `tasks.cleanup.CLEANUPS`, None for the task's own;
+    `scorer` "sandbox" or "evalplus"; `isolation` insists on a kind of it; `time_rule` limits each call.
+    """
+
+    allow_execution: bool = False
+    cleanup: str | None = None
+    scorer: str = "sandbox"
+    isolation: Kind | None = None
+    time_rule: TimeRule = field(default_factory=TimeRule)
+
+
+class CodeTask:
+    """One code task behind the protocol of `lopa_bench.tasks.base.Task`.
+
+    Args:
+        definition: which task.
+        data_dir: folder with local files; None fetches the data from where they are published.
+        prompts: shots and chat settings.
+        first: build only the first so many prompts; a prefix has the same prompts as the whole.
+        scoring: consent, clean-up and scorer.
+    """
+
+    def __init__(
+        self,
+        definition: CodeDefinition,
+        data_dir: Path | None = None,
+        prompts: PromptSettings | None = None,
+        first: int | None = None,
+        scoring: ScoringSettings | None = None,
+    ) -> None:
+        self.definition = definition
+        self.scoring = scoring or ScoringSettings()
+        self.cleanup = check_cleanup(self.scoring.cleanup or definition.cleanup)
+        if self.scoring.scorer not in SCORERS:
+            close = nearest(self.scoring.scorer, SCORERS)
+            raise ConfigError(f"no scorer is called '{self.scoring.scorer}'{close}; there are {', '.join(SCORERS)}")
+        if self.scoring.scorer == "evalplus" and definition.data == "mbpp":
+            raise ConfigError(f"evalplus has no tests for the 500 problems of {definition.name}; use --task mbpp+")
+        self.name = definition.name
+        self.family = definition.family
+        self.max_new_tokens = definition.max_new_tokens
+        self.version = definition.version
+        self.citation = definition.citation
+        self.metric = f"pass@1,{RAW if self.cleanup == 'none' else CLEANED}"
+        self._data_dir = data_dir
+        self._settings = prompts or PromptSettings()
+        self._first = first
+
+    @cached_property
+    def data(self) -> CodeData:
+        """The problems."""
+        return load_code_data(self.definition.data, self._data_dir)
+
+    @cached_property
+    def stop(self) -> tuple[str, ...]:
+        """Strings before which an answer is cut."""
+        return self._prompts.stop
+
+    @property
+    def num_fewshot(self) -> int:
+        """Shots in every prompt."""
+        return self._prompts.num_fewshot
+
+    @property
+    def num_available(self) -> int:
+        """Problems of the whole test split."""
+        return len(self.data.rows)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """What a run record says about where the task comes from and how it is judged."""
+        definition = self.definition
+        return {
+            "harness": f"lm-eval {metadata.version('lm_eval')}",
+            "definition": definition.yaml or "the problem's own text",
+            "num_fewshot": self.num_fewshot,
+            "cleanup": f"clean-up {self.cleanup}",
+            "scorer": self.judge_name,
+            "data": {"test": self.data.card()},
+        }
+
+    @property
+    def judge_name(self) -> str:
+        """What decides, with its version where it has one."""
+        if self.scoring.scorer == "evalplus":
+            return f"evalplus {metadata.version('evalplus')}"
+        return {"inputs": "EvalPlus' inputs", "assertions": "MBPP's assertions"}.get(
+            self.definition.tests, "HumanEval's check functions"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the start."""
+        name, has_chat = self.name, self._settings.chat_template is not None
+        lines = []
+        if has_chat and not self.definition.is_chat:
+            lines.append(
+                f"{name} is a prompt for base models and is asked through a chat template; many models then answer in "
+                f"prose: consider --task {name}-instruct or --no-chat"
+            )
+        if self.definition.is_chat and not has_chat:
+            plain = name.removesuffix("-instruct")
+            lines.append(f"{name} is meant for a chat template and is asked without one; consider --task {plain}")
+        return tuple(lines)
+
+    def documents(self, split: str = "test") -> list[Document]:
+        """Return the problems with their complete prompts, in the order of the data; there is only "test"."""
+        if split != "test":
+            raise ConfigError(f"task {self.name} has no split '{split}': it has test")
+        return self._documents
+
+    @cached_property
+    def _rows(self) -> tuple[dict[str, Any], ...]:
+        return self.data.rows[: self._first]
+
+    @cached_property
+    def _prompts(self) -> CodePrompts:
+        return CodePrompts(self.definition, self._rows, self._settings)
+
+    @cached_property
+    def _documents(self) -> list[Document]:
+        return [
+            Document(
+                f"{self.name}-{index:04d}",
+                prompt,
+                row.get("canonical_solution", row.get("code", "")),
+                {"task_id": row["task_id"], "entry_point": entry_point(row), "index": index},
+            )
+            for index, (row, prompt) in enumerate(zip(self._rows, self._prompts.build(), strict=True))
+        ]
+
+    def prepare(self) -> dict[str, Any]:
+        """Make sure that answers can be judged, and return what a run record says about how; call it first.
+
+        Raises:
+            PrerequisiteError: no consent, or a tool is missing.
+            ScorerError: programs cannot be run here, or the judge fails its controls.
+        """
+        self._ready  # noqa: B018 - the work is in its making
+        sandbox = self._judge.sandbox if isinstance(self._judge, EvalPlusJudge) else self._sandbox
+        return {"scorer": self.judge_name, "cleanup": self.cleanup} | sandbox.describe()
+
+    @cached_property
+    def _ready(self) -> bool:
+        """Whether the judge has told a right program from a wrong one; asked once, before the first verdict."""
+        require_consent(self.name, self.scoring.allow_execution)
+        check_controls(self._judge, self._tested(self.data.rows[0]))
+        return True
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return Sandbox(PROGRAM_LIMITS, self.scoring.isolation)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        definition, scoring = self.definition, self.scoring
+        family = definition.base_name
+        if scoring.scorer == "evalplus":
+            base_only = not definition.data.endswith("+")
+            return EvalPlusJudge(family, base_only, scoring.isolation, scoring.time_rule)
+        if definition.tests == "check functions":
+            return OfficialJudge(self._sandbox)
+        if definition.tests == "assertions":
+            return AssertionJudge(self._sandbox)
+        solutions = Sandbox(SOLUTION_LIMITS, scoring.isolation)
+        expected = ExpectedOutputs(solutions, family, self.data.sha256, private_folder())
+        return InputJudge(family, expected, self._sandbox, scoring.time_rule)
+
+    @cached_property
+    def _tested_rows(self) -> Mapping[str, dict[str, Any]]:
+        """The problems with EvalPlus' inputs, by id, for a task that has none of its own."""
+        return {row["task_id"]: row for row in load_code_data("humaneval+", self._data_dir).rows}
+
+    def _tested(self, row: dict[str, Any]) -> dict[str, Any]:
+        if self.scoring.scorer == "evalplus" and self.definition.data == "humaneval":
+            return self._tested_rows[row["task_id"]]
+        return row
+
+    def judge(self, document: Document, text: str) -> Judgement:
+        """Judge one answer, cleaned up and as it is; never raises for anything a model may write.
+
+        Raises:
+            PrerequisiteError: no consent.
+            ScorerError: it is the judge that failed; the answer must not be counted.
+        """
+        self._ready  # noqa: B018
+        row = self.data.rows[document.metadata["index"]]
+        question = self._question(row)
+        cleaned, raw = clean(self.cleanup, question, text), clean("none", question, text)
+        verdicts = {CLEANED: self._verdict(row, text, cleaned)}
+        same = raw.source == cleaned.source
+        verdicts[RAW] = verdicts[CLEANED] if same else self._verdict(row, text, raw)
+        if self.cleanup == "none":
+            del verdicts[CLEANED]
+        headline = verdicts[self.metric.partition(",")[2]]
+        scores = {f"pass@1,{name}": float(verdict.passed) for name, verdict in verdicts.items()}
+        for name, verdict in verdicts.items():
+            if self.definition.tests == "inputs":
+                scores[f"pass@1 base,{name}"] = float((verdict.halves or {}).get("base", False))
+        return Judgement(scores[self.metric], scores, cleaned.source, self._why(headline, cleaned, text))
+
+    def _verdict(self, row: dict[str, Any], text: str, program: Program) -> Verdict:
+        if not text.strip():
+            return Verdict(False, Why.EMPTY)
+        if not program.source.strip():
+            return Verdict(False, Why.NOT_EXTRACTED)
+        return self._judge.judge(self._tested(row), program.source)
+
+    def _why(self, verdict: Verdict, program: Program, text: str) -> str | None:
+        if verdict.passed:
+            return None
+        if program.error is not None:
+            return "sanitize_error"
+        if verdict.why == "no such function" and self.definition.style != "open fence" and text.count(FENCE) % 2:
+            return "cut inside a fence"
+        return verdict.why
+
+    def _question(self, row: dict[str, Any]) -> Question:
+        definition = self.definition
+        code = row["prompt"] if definition.shows_code else ""
+        return Question(code, entry_point(row) if definition.has_entry_point else None, definition.style)
+
+
+def entry_point(row: dict[str, Any]) -> str:
+    """Return the function that a problem's tests call."""
+    return row["entry_point"] if "entry_point" in row else function_called(split_assertions(row)[0][0])
+
+
+def find_code_task(name: str, **settings: Any) -> CodeTask:
+    """Return the code task called `name`; the settings are those of `CodeTask`.
+
+    Raises:
+        ConfigError: no such task, or settings that it does not have.
+    """
+    if name not in CODE_TASKS:
+        raise ConfigError(
+            f"no code task is called '{name}'{nearest(name, CODE_TASKS)}; there are {', '.join(CODE_TASKS)}"
+        )
+    return CodeTask(CODE_TASKS[name], **settings)

@@ -1,0 +1,137 @@
+"""Runs one program in a fresh, small and short-lived process tree and tells what its calls gave.
+
+The program returns values and nothing else: what they should have been is not known in there. Whatever it does, its
+process is gone after `close`, with all it started and wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lopa_bench.errors import LopaBenchError, PrerequisiteError
+from lopa_bench.harness import isolation as isolations
+from lopa_bench.harness.isolation import SCRATCH, WORKER, Isolation, Kind, Limits
+from lopa_bench.harness.program import START_S, Program, ProgramGone
+
+
+class ScorerError(LopaBenchError):
+    """The judge failed, not the answer: no process, impossible limits, a missing tool, a failed control."""
+
+    exit_code = 1
+
+
+class Sandbox:
+    """Starts programs. May be shared by threads; each program belongs to the thread that opened it.
+
+    Args:
+        limits: what one program may use.
+        kind: "bubblewrap" or "limits" to insist on one; None takes the best that works here.
+        import_from: folders of installed packages; None takes this environment's.
+
+    Raises:
+        PrerequisiteError: the kind asked for does not work here.
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, kind: Kind | None = None, import_from: Sequence[str] | None = None
+    ) -> None:
+        self.limits = limits or Limits()
+        self.isolation = choose_isolation(kind)
+        self._import_from = list(isolations.package_folders() if import_from is None else import_from)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a run record says about how its programs were run."""
+        return {
+            "isolation": self.isolation.name,
+            "warning": self.isolation.warning,
+            "limits": self.limits.by_resource() | {"wall_s": self.limits.wall_s},
+        }
+
+    def open(self, script: Path = WORKER) -> Program:
+        """Start a child and wait until it has set its limits.
+
+        Raises:
+            ScorerError: it does not start, or cannot set them.
+        """
+        is_wrapped = self.isolation.kind == "bubblewrap"
+        scratch = None if is_wrapped else Path(tempfile.mkdtemp(prefix="lopa-bench-"))
+        inside = SCRATCH if scratch is None else str(scratch)
+        if scratch is not None and self.isolation.user is not None:
+            os.chown(scratch, self.isolation.user, self.isolation.user)
+        program = Program(self._start(script, inside), scratch, self.limits.wall_s)
+        config = {
+            "limits": self.limits.by_resource(),
+            "user": self.isolation.user,
+            "writable": self.isolation.writable(script) if is_wrapped else [inside],
+            "import_from": self._import_from,
+            "guard": not is_wrapped,
+            "readable": isolations.readable_folders(self.isolation.kind),
+        }
+        try:
+            program.send(config)
+            greeting = program.receive(START_S)
+            if "ready" not in greeting:
+                raise ScorerError(f"programs cannot be judged: the child could not set up: {greeting.get('fault')}")
+        except ProgramGone as gone:
+            reason = program.complaint() or gone.why
+            program.close()
+            raise ScorerError(f"programs cannot be judged: the child did not start ({reason})") from None
+        except BaseException:
+            program.close()
+            raise
+        program.limits = greeting["ready"]
+        return program
+
+    def _start(self, script: Path, scratch: str) -> subprocess.Popen[bytes]:
+        command = self.isolation.command(script, self.limits)
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=os.sep,
+                env=isolations.environment(scratch),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise ScorerError(f"programs cannot be judged: {command[0]} does not start: {error}") from error
+
+
+_PROBING = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _best() -> tuple[Isolation | None, str]:
+    """Return isolation by bubblewrap that has started a child here, or None and the reason."""
+    found = isolations.bubblewrap()
+    if isinstance(found, str):
+        return None, found
+    sandbox = Sandbox.__new__(Sandbox)
+    sandbox.limits, sandbox.isolation, sandbox._import_from = Limits(), found, []
+    try:
+        sandbox.open().close()
+    except ScorerError as error:
+        return None, f"bubblewrap starts no interpreter here: {error}"
+    return found, ""
+
+
+def choose_isolation(kind: Kind | None = None) -> Isolation:
+    """Return the isolation asked for, or the best that works on this machine; it is tried once per process."""
+    if kind == "limits":
+        return isolations.limits_only("asked for")
+    with _PROBING:
+        best, reason = _best()
+    if best is not None:
+        return best
+    if kind == "bubblewrap":
+        raise PrerequisiteError(f"isolation by bubblewrap was asked for, but {reason}")
+    return isolations.limits_only(reason)
