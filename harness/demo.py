@@ -12,25 +12,27 @@ from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.plots import TradeOff, plot_accuracy_tpf
 from lopa_bench.results.rows import metric_column, summary_row
-from lopa_bench.results.schema import Summary
+from lopa_bench.results.schema import SampleRecord, Summary
 from lopa_bench.results.store import StoredRun
+from lopa_bench.results.summary import summarise
 from lopa_bench.results.tables import Column, Row, Table
 
 TASKS = ("mini-maths", "mini-code")
 DECODERS = ("ar", "vanilla", "fast-dllm", "d2f", "lopa")
 BASELINE = "vanilla"
-NUM_SAMPLES = 30
-NUM_QUICK = 3
+NUM_SAMPLES = 20
+NUM_QUICK = 2
 PLOT = "demo-accuracy-tpf.png"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One decoder on one task."""
+    """One decoder on one task: the stored run, those of its samples that were asked for, and what they come to."""
 
     task: str
     decoder: str
     run: StoredRun
+    samples: tuple[SampleRecord, ...]
     summary: Summary
 
     @property
@@ -71,14 +73,21 @@ def run_demo(
         for decoder in DECODERS:
             spec = RunSpec(
                 task=task, decoder=decoder, limit=number, runs_dir=runs_dir, threads=threads, device="cpu",
-                command=("lopa-bench", "demo"),
+                warmup=0 if quick else 1, command=("lopa-bench", "demo"),
             )  # fmt: skip
             result = run(spec, reporter_for(f"{task} · {decoder}"))
-            if result.run is not None and result.summary is not None:
-                cells.append(Cell(task, decoder, result.run, result.summary))
+            if result.run is not None:
+                cells.append(_cell(task, decoder, result.run, result.asked))
     plot = runs_dir / PLOT
-    plot_accuracy_tpf([_point(cell) for cell in cells], plot, title="Bundled models, mini tasks")
+    plot_accuracy_tpf(trade_offs(cells), plot, title=f"Bundled models, {' and '.join(TASKS)} together")
     return Demo(tuple(cells), demo_table(cells), plot)
+
+
+def _cell(task: str, decoder: str, stored: StoredRun, asked: Sequence[str]) -> Cell:
+    """Sum up the problems asked for: a stored run may hold more, and all rows of the table must be of the same ones."""
+    samples = tuple(sample for sample in stored.samples if sample.id in asked)
+    info = stored.record.task.model_copy(update={"num_documents": len(asked), "partial": True})
+    return Cell(task, decoder, stored, samples, summarise(stored.record.model_copy(update={"task": info}), samples))
 
 
 def demo_table(cells: Sequence[Cell]) -> Table:
@@ -109,7 +118,12 @@ def _difference(value: float | None, baseline: float | None) -> float | None:
     return None if value is None or baseline is None else value - baseline
 
 
-def _point(cell: Cell) -> TradeOff:
-    accuracy, tpf = cell.summary.metrics["accuracy"], cell.summary.metrics["tpf"]
-    label = f"{cell.decoder}, {cell.task.removeprefix('mini-')}"
-    return TradeOff(label, tpf.value, accuracy.value, tpf.interval, accuracy.interval)
+def trade_offs(cells: Sequence[Cell]) -> list[TradeOff]:
+    """Return one point per decoder, its answers to all tasks taken together."""
+    points = []
+    for decoder in dict.fromkeys(cell.decoder for cell in cells):
+        own = [cell for cell in cells if cell.decoder == decoder]
+        together = summarise(own[0].run.record, [sample for cell in own for sample in cell.samples])
+        accuracy, tpf = together.metrics["accuracy"], together.metrics["tpf"]
+        points.append(TradeOff(decoder, tpf.value, accuracy.value, tpf.interval, accuracy.interval))
+    return points
