@@ -25,7 +25,7 @@ from lopa_bench.decoders.confidence import Scores
 from lopa_bench.decoders.d2f import PipelineConfig
 from lopa_bench.decoders.executors import Executor, PackedExecutor, SequentialExecutor
 from lopa_bench.decoders.options import belongs_to, one_of, option, require, share
-from lopa_bench.decoders.pipeline import CanvasRule, Fill, FillRule, Window
+from lopa_bench.decoders.pipeline import CanvasRule, Fill, FillRule
 from lopa_bench.decoders.rounds import BranchInfo, Round
 
 
@@ -84,9 +84,11 @@ class LoPADecoder(Decoder):
         for index in count():
             for branch in branches:
                 rule.open(branch.canvas)
-            if all(rule.is_finished(branch.canvas) for branch in branches):
+            # The anchor's window serves all: a lookahead has its blocks and, but for those it opened, one mask less.
+            anchor = branches[-1].canvas
+            if rule.is_finished(anchor):
                 return
-            window = shared_window(rule, branches)
+            window = rule.window(anchor)
             calls_before = executor.num_calls
             verdicts = executor.verify([branch.canvas for branch in branches], window, rule.visibility(canvas))
             infos = [self._judge(canvas, *pair) for pair in zip(branches, verdicts, strict=True)]
@@ -148,9 +150,3 @@ def winning_slots(winner: Branch, chosen: Fill) -> tuple[list[int], list[int]]:
     if winner.position is None or winner.token is None:
         return chosen.positions, chosen.tokens
     return [winner.position, *chosen.positions], [winner.token, *chosen.tokens]
-
-
-def shared_window(rule: FillRule, branches: list[Branch]) -> Window:
-    """One window that serves all branches: they share start and cached blocks; candidates from the earliest on."""
-    windows = [rule.window(branch.canvas) for branch in branches if not rule.is_finished(branch.canvas)]
-    return Window(windows[-1].start, windows[-1].num_commit, min(window.first for window in windows))

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from fakes_models import EOS, MASK, ScriptedModel, sure, table
+from fakes_models import EOS, MASK, ScriptedModel, sure, table, tiny_model
 
+from lopa_bench.decoders.executors import PackedExecutor, SequentialExecutor
 from lopa_bench.decoders.registry import create
 from lopa_bench.decoders.rounds import Round
+from lopa_bench.models.cache import KVCache
+from lopa_bench.models.visibility import block_causal
 
 PROMPT = [1, 2]
 
@@ -128,3 +131,54 @@ def test_finished_blocks_are_committed_once_and_in_order() -> None:
     rounds_of(model, branches=3, max_new_tokens=12)
     committed = [(call.start, call.start + call.num_commit) for call in model.calls if call.num_commit]
     assert committed == [(0, 2), (2, 6), (6, 10)], "the last block is never cached"
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_keys_that_are_kept_are_the_winners(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    kind = PackedExecutor if packed else SequentialExecutor
+    commit = kind.commit
+
+    def noted(self: Any, winner: int) -> None:
+        kept.append(winner)
+        commit(self, winner)
+
+    monkeypatch.setattr(kind, "commit", noted)
+    model = tiny_model("dream", seed=3, sharpness=0.3, eos_token_id=None)
+    options = {"max_new_tokens": 24, "block_size": 3, "branches": 4, "packed": packed}
+    rounds = create("lopa", model, options).decode(PROMPT).run()
+    winners = [one.winner for one in rounds]
+    assert len(kept) > 3
+    assert len(set(kept)) > 1, "not always the same branch"
+    position = 0
+    for winner in kept:
+        position = winners.index(winner, position) + 1
+
+
+def test_the_stored_prefix_is_what_the_winner_alone_would_have_left() -> None:
+    """Each block's keys, recomputed by a decoding whose only branch is the one that won, are those in the cache."""
+    model = tiny_model("dream", seed=3, sharpness=0.3, eos_token_id=None)
+    caches: list[KVCache] = []
+    new_cache = model.new_cache
+    model.new_cache = lambda capacity: caches.append(new_cache(capacity)) or caches[-1]  # type: ignore[method-assign]
+    options = {"max_new_tokens": 12, "block_size": 3, "branches": 4, "full_attention": False}
+    generation = create("lopa", model, options).decode(PROMPT)
+    generation.run()
+    [cache] = caches
+    assert cache.length >= 8
+    plain = new_cache(cache.length)
+    tokens = torch.tensor([generation.canvas.tokens[: cache.length]])
+    model.predict(
+        tokens, (2, cache.length), cache=plain, num_commit=cache.length, visibility=block_causal(len(PROMPT), 3)
+    )
+    torch.testing.assert_close(cache.keys[..., : cache.length, :], plain.keys)
+    torch.testing.assert_close(cache.values[..., : cache.length, :], plain.values)
+
+
+def test_a_slot_for_which_the_rule_chose_the_mask_id_is_not_looked_ahead_to() -> None:
+    rows = {2: sure(MASK, 0.8), 3: sure(3, 0.6), 4: sure(3, 0.5), 5: sure(3, 0.4)}
+    options = {"max_new_tokens": 4, "block_size": 4, "branches": 8, "allow_mask_token": True}
+    generation = create("lopa", ScriptedModel(table(rows)), options).decode(PROMPT)
+    first, second = next(iter(generation)), next(iter(generation))
+    assert first.positions == ()
+    assert [one.position for one in second.branches] == [1, 2, 3, None]
