@@ -32,10 +32,15 @@ SOLUTION_LIMITS = Limits(cpu_s=900, wall_s=1800.0)
 
 @dataclass(frozen=True)
 class TimeRule:
-    """Seconds of processor time for one call: `factor` times what the canonical solution took, at least `min_s`."""
+    """Seconds of processor time.
+
+    A call has `factor` times what it took the canonical solution, at least `min_s`; the program's own statements,
+    before any call, have `load_s`.
+    """
 
     min_s: float = 1.0
     factor: float = 4.0
+    load_s: float = LOAD_S
 
     def limit(self, solution_s: float) -> float:
         """Return the limit for a call that took the canonical solution so long."""
@@ -245,7 +250,7 @@ class InputJudge:
         comparison = Comparison(self._family, name, row["atol"])
         limits = [self._time_rule.limit(output.cpu_s) for output in expected.outputs]
         with self._sandbox.open() as program:
-            loaded = program.load(source, LOAD_S)
+            loaded = program.load(source, self._time_rule.load_s)
             if loaded.why:
                 return failure(loaded, name)
             outputs: Iterable[Output] = program.call(name, expected.arguments, limits)

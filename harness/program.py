@@ -17,7 +17,7 @@ from typing import Any
 
 START_S = 60.0
 END_S = 5.0
-WALL_FACTOR = 5.0
+WALL_FACTOR = 10.0
 WALL_EXTRA_S = 2.0
 WRITING_S = 120.0
 MAX_LINE = 2 * 2**20
@@ -51,11 +51,19 @@ class Output:
 
 
 class Program:
-    """One child process; made by `Sandbox.open`. Close it, or use it as a context manager."""
+    """One child process; made by `Sandbox.open`. Close it, or use it as a context manager.
+
+    Args:
+        process: bubblewrap or the keeper, which end when all that they started has ended.
+        scratch: the folder that is removed at the end, None when it vanishes by itself.
+        wall_s: seconds until no more is waited for.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], scratch: Path | None, wall_s: float) -> None:
         self._process = process
         self._scratch = scratch
+        self.first_process: int | None = None
+        """The process that takes all others with it, where that is not `process` itself."""
         self._deadline = time.monotonic() + wall_s
         self._buffer = b""
         self._num_read = 0
@@ -172,7 +180,7 @@ class Program:
         """End the process and all it started, and remove what it wrote."""
         process = self._process
         if process.poll() is None:
-            process.terminate() if self._scratch is not None else process.kill()  # a keeper has things to do first
+            self._end()
         try:
             process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -180,7 +188,6 @@ class Program:
             process.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        self._wait_for_the_last()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -188,15 +195,17 @@ class Program:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _wait_for_the_last(self) -> None:
-        """Wait until nobody holds the other end of the pipe: the kernel takes a name space down bit by bit."""
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + END_S
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while selector.select(max(0.0, deadline - time.monotonic())):
-                if not os.read(self._process.stdout.fileno(), CHUNK):
-                    return
+    def _end(self) -> None:
+        """Tell the processes to end, in the way in which `process` ends last.
+
+        The kernel ends a name space with its first process, and bubblewrap waits for that; killing bubblewrap itself
+        would come to the same, later and unseen.
+        """
+        if self.first_process is None:
+            self._process.terminate()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.first_process, signal.SIGKILL)
 
 
 def read_output(message: dict[str, Any]) -> Output:

@@ -6,6 +6,7 @@ process is gone after `close`, with all it started and wrote.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -65,7 +66,8 @@ class Sandbox:
         inside = SCRATCH if scratch is None else str(scratch)
         if scratch is not None and self.isolation.user is not None:
             os.chown(scratch, self.isolation.user, self.isolation.user)
-        program = Program(self._start(script, inside), scratch, self.limits.wall_s)
+        process, told = self._start(script, inside)
+        program = Program(process, scratch, self.limits.wall_s)
         config = {
             "limits": self.limits.by_resource(),
             "user": self.isolation.user,
@@ -79,6 +81,7 @@ class Sandbox:
             greeting = program.receive(START_S)
             if "ready" not in greeting:
                 raise ScorerError(f"programs cannot be judged: the child could not set up: {greeting.get('fault')}")
+            program.first_process = json.loads(os.read(told, 4096))["child-pid"] if is_wrapped else None
         except ProgramGone as gone:
             reason = program.complaint() or gone.why
             program.close()
@@ -86,13 +89,17 @@ class Sandbox:
         except BaseException:
             program.close()
             raise
+        finally:
+            os.close(told)
         program.limits = greeting["ready"]
         return program
 
-    def _start(self, script: Path, scratch: str) -> subprocess.Popen[bytes]:
-        command = self.isolation.command(script, self.limits)
+    def _start(self, script: Path, scratch: str) -> tuple[subprocess.Popen[bytes], int]:
+        """Return the process and a pipe on which bubblewrap tells its first process."""
+        told, tell = os.pipe()
+        command = self.isolation.command(script, self.limits, tell)
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -101,9 +108,14 @@ class Sandbox:
                 env=isolations.environment(scratch),
                 start_new_session=True,
                 bufsize=0,
+                pass_fds=[tell] if self.isolation.kind == "bubblewrap" else [],
             )
         except OSError as error:
+            os.close(told)
             raise ScorerError(f"programs cannot be judged: {command[0]} does not start: {error}") from error
+        finally:
+            os.close(tell)
+        return process, told
 
 
 _PROBING = threading.Lock()

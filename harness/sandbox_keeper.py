@@ -32,7 +32,7 @@ def adopt_orphans() -> None:
 def children() -> list[int]:
     """Return the ids of this process's children, the ones adopted included."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/stat") if sys.platform == "linux" else ():
+    for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             fields = entry.read_text().rpartition(")")[2].split()
             if int(fields[1]) == os.getpid():
@@ -40,11 +40,11 @@ def children() -> list[int]:
     return found
 
 
-def kill_all() -> None:
+def kill_all(worker: int) -> None:
     """Kill children, and the children that this makes ours, until there are none."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        for child in children():
+        for child in children() if sys.platform == "linux" else [worker]:
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
         try:
@@ -59,16 +59,18 @@ def main() -> int:
     """Run the command, clean up, and return its exit status as a shell would tell it."""
     adopt_orphans()
 
+    worker = subprocess.Popen(sys.argv[1:])
+
     def stop(*_: object) -> None:
-        kill_all()
+        kill_all(worker.pid)
         os._exit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, stop)
-    worker = subprocess.Popen(sys.argv[1:])
     for stream in (0, 1):
         os.close(stream)  # the command's own: their ends must be seen at the other side when it is gone
     status = worker.wait()
-    kill_all()
+    if sys.platform == "linux":
+        kill_all(worker.pid)
     return status if status >= 0 else 128 - status
 
 

@@ -50,16 +50,19 @@ class Clock:
 
     def __init__(self) -> None:
         self._set_limit = resource.setrlimit
+        self._is_running = False
         self.trusted: Callable[[Callable[[], None]], None] = lambda act: act()
 
     def start(self, seconds: float) -> None:
         """Give what follows so many seconds."""
         signal.signal(signal.SIGPROF, self._ring)
         self._allow(seconds)
+        self._is_running = True
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
     def stop(self) -> None:
-        """Disarm the signal."""
+        """Disarm the signal; one that is on its way, after a long loop of C, does nothing any more."""
+        self._is_running = False
         signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _allow(self, seconds: float) -> None:
@@ -69,9 +72,9 @@ class Clock:
         soft = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
         self.trusted(lambda: self._set_limit(resource.RLIMIT_CPU, (soft, hard)))
 
-    @staticmethod
-    def _ring(*_: object) -> None:
-        raise OutOfTime
+    def _ring(self, *_: object) -> None:
+        if self._is_running:
+            raise OutOfTime
 
 
 class Worker:
@@ -84,13 +87,15 @@ class Worker:
 
     def load(self, request: dict[str, Any]) -> None:
         """Run the program's own statements."""
-        self._clock.start(request["limit_s"])
         try:
-            exec(compile(request["source"], "<program>", "exec", dont_inherit=True), self._namespace)
+            try:
+                self._clock.start(request["limit_s"])
+                exec(compile(request["source"], "<program>", "exec", dont_inherit=True), self._namespace)
+            finally:
+                self._clock.stop()
             reply = {"loaded": True}
         except BaseException as error:
             reply = describe(error)
-        self._clock.stop()
         self._reply(reply)
 
     def call(self, request: dict[str, Any]) -> None:
@@ -119,15 +124,16 @@ class Worker:
     def _answer(self, act: Callable[[Any], Any], question: Any, limit_s: float) -> bool:
         cpu_s = 0.0
         try:
-            self._clock.start(limit_s)
-            start = time.process_time()
-            value = act(question)
-            cpu_s = time.process_time() - start
-            value = plain_values.settle(value)
-            self._clock.stop()
+            try:
+                self._clock.start(limit_s)
+                start = time.process_time()
+                value = act(question)
+                cpu_s = time.process_time() - start
+                value = plain_values.settle(value)
+            finally:
+                self._clock.stop()
             reply = self._write(value)
         except BaseException as error:
-            self._clock.stop()
             reply = describe(error)
         reply["cpu_s"] = cpu_s
         self._reply(reply)

@@ -99,7 +99,8 @@ def assemble(question: Question, text: str) -> str:
     if goes_on(code) or not defines(code, question.entry_point):
         joint = "" if question.style != "program" or question.code.endswith("\n") else "\n"
         return question.code + joint + code
-    return preamble(question.code, question.entry_point) + code
+    alone = code_extract(code)  # or prose around a short function would lose it to a long preamble
+    return preamble(question.code, question.entry_point) + (alone if defines(alone, question.entry_point) else code)
 
 
 def fenced_code(text: str, question: Question) -> str:

@@ -11,6 +11,8 @@ from itertools import accumulate
 MAX_WORK = 2_000_000
 """Characters that may be parsed for one answer: seconds at worst. Prose fails at once and costs next to nothing."""
 
+LOST_IS_CHEAPER = 20
+"""The parser stops at such an error; the rest of the text is only cut into tokens."""
 LOST = (
     "invalid character", "invalid decimal literal", "invalid hexadecimal literal", "invalid imaginary literal",
     "invalid non-printable character", "too many nested parentheses", "unexpected indent", "unindent does not match",
@@ -41,14 +43,15 @@ def longest_code(lines: Sequence[str], min_lines: int) -> tuple[int, int] | None
     for first, last in _runs(lines, min_lines):
         if last - first >= lost_after[first]:
             continue
-        work += ends[last + 1] - ends[first]
-        if work > MAX_WORK:
-            raise CleanupFailed("too long a search for the code in it")
         error = _syntax_error(text[ends[first] : ends[last + 1] - 1])
         if error is None:
             return first, last
-        if _is_lost(error) and 0 < (error.lineno or 0) <= last - first:
+        is_lost = _is_lost(error) and 0 < (error.lineno or 0) <= last - first
+        if is_lost:
             lost_after[first] = error.lineno or 0
+        work += (ends[last + 1] - ends[first]) // (LOST_IS_CHEAPER if is_lost else 1)
+        if work > MAX_WORK:
+            raise CleanupFailed("too long a search for the code in it")
     return None
 
 
