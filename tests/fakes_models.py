@@ -82,7 +82,7 @@ def table(rows: Mapping[int, Tensor], otherwise: Tensor | None = None) -> Script
 
 @dataclass(frozen=True)
 class Call:
-    """One call of `predict`."""
+    """One call of `predict`; `held` are the cache's prefix and extent before it."""
 
     batch: int
     start: int
@@ -92,6 +92,7 @@ class Call:
     visibility: Visibility
     tokens: tuple[tuple[int, ...], ...]
     lengths: tuple[int, ...]
+    held: tuple[int, int] | None
 
 
 class ScriptedModel(LanguageModel):
@@ -131,10 +132,11 @@ class ScriptedModel(LanguageModel):
         stop = start + tokens.shape[1]
         known = stop + self.config.logit_shift
         assert start <= predict[0] <= predict[1] <= known, "rows outside the window were asked for"
+        held = None if cache is None else (cache.length, cache.extent)
         if cache is not None:
             cache.begin(start, stop, num_commit)
         lengths = tuple(lengths) if lengths is not None else (tokens.shape[1],) * len(rows)
-        self.calls.append(Call(len(rows), start, stop, predict, num_commit, visibility, tuple(rows), lengths))
+        self.calls.append(Call(len(rows), start, stop, predict, num_commit, visibility, tuple(rows), lengths, held))
         logits = torch.empty(len(rows), predict[1] - predict[0], self.config.vocab_size, dtype=self.dtype)
         for branch, row in enumerate(rows):
             window = dict(enumerate(row[: lengths[branch]], start))

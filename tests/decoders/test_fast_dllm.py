@@ -46,6 +46,15 @@ def test_what_each_cache_computes(rule: str, cache: str, windows: list[tuple[int
     assert [one.prefill for one in rounds] == [start == 0 for start, _ in windows]
 
 
+@pytest.mark.parametrize(("cache", "extents"), [("prefix", (2, 6)), ("dual", (10, 10))])
+@pytest.mark.parametrize("rule", ["llada", "dream"])
+def test_what_each_cache_holds_back(rule: str, cache: str, extents: tuple[int, int]) -> None:
+    model = ScriptedModel(unsure)
+    decode(model, rule=rule, cache=cache)
+    held = [call.held for call in model.calls]
+    assert held == [(0, 0), *[(2, extents[0])] * 3, (0, 0), *[(6, extents[1])] * 3]
+
+
 def test_the_threshold_accepts_equality_and_a_forced_token_is_counted() -> None:
     half = torch.full((16,), float("-inf"))
     half[3] = half[4] = 0.0
