@@ -2,7 +2,7 @@
 
 The CPU's fused kernel is made for long sequences; its backward pass in bfloat16 alone was a third of a training step.
 Written out as matrix products over small groups of rows, whose scores stay in the processor's cache and whose
-invisible keys are never touched, the same takes a half to a quarter of the time, for some memory.
+invisible keys are never touched, the same takes a third to two thirds of the time, for some memory.
 """
 
 from __future__ import annotations
