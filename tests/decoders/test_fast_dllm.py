@@ -143,10 +143,16 @@ def test_dream_takes_a_blocks_first_token_from_its_first_forward() -> None:
 
 
 def test_dreams_schedule_within_a_block_ranks_by_entropy() -> None:
-    rounds, _ = decode(ScriptedModel(unsure), rule="dream", alg="entropy", steps=8)
-    assert sorted(position for one in rounds for position in one.positions) == list(range(8))
-    assert [one.positions[0] for one in rounds if one.prefill] == [0, 4]
-    assert len(rounds) == 8
+    def two_opinions(position: int, window: Mapping[int, int]) -> Tensor:
+        """Slot 1 is the surest by probability, slot 2 by entropy."""
+        shares = {3: [0.61, 0.3, 0.03, 0.03, 0.03], 4: [0.6, 0.4]}.get(position, [0.2] * 5)
+        logits = torch.full((16,), float("-inf"))
+        logits[: len(shares)] = torch.log(torch.tensor(shares))
+        return logits
+
+    rounds, _ = decode(ScriptedModel(two_opinions), rule="dream", alg="entropy", steps=3, max_new_tokens=4)
+    # The first token, then half of three by the time grid, then the rest.
+    assert [sorted(one.positions) for one in rounds] == [[0], [2], [1, 3]]
 
 
 def test_dream_without_a_cache_carries_over_what_missed_the_threshold() -> None:
