@@ -128,7 +128,9 @@ class OfficialJudge:
             if "passed" in message:
                 passed = message["passed"] is True
                 return Verdict(passed, None if passed else "wrong", str(message.get("reason", "")))
-            output = next(program.call(entry_point, [message["arguments"]], [max(left_s, 0.01)]))
+            if left_s <= 0:
+                return Verdict(False, "timeout", f"all calls together took more than {OFFICIAL_S} s")
+            output = next(program.call(entry_point, [message["arguments"]], [left_s]))
             if output.why:
                 return failure(output, entry_point)
             left_s -= output.cpu_s

@@ -37,7 +37,7 @@ from lopa_bench.results.schema import Why
 from lopa_bench.tasks.base import Document, Judgement
 from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean
 from lopa_bench.tasks.code_data import CodeData, load_code_data
-from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition
+from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition, code_task_name
 
 Scorer = Literal["sandbox", "evalplus"]
 SCORERS = ("sandbox", "evalplus")
@@ -278,13 +278,13 @@ def entry_point(row: dict[str, Any]) -> str:
 
 
 def find_code_task(name: str, **settings: Any) -> CodeTask:
-    """Return the code task called `name`; the settings are those of `CodeTask`.
+    """Return the code task called `name`, however it is spelt; the settings are those of `CodeTask`.
 
     Raises:
         ConfigError: no such task, or settings that it does not have.
     """
-    if name not in CODE_TASKS:
-        raise ConfigError(
-            f"no code task is called '{name}'{nearest(name, CODE_TASKS)}; there are {', '.join(CODE_TASKS)}"
-        )
-    return CodeTask(CODE_TASKS[name], **settings)
+    plain = code_task_name(name)
+    if plain not in CODE_TASKS:
+        there = ", ".join(CODE_TASKS)
+        raise ConfigError(f"no code task is called '{name}'{nearest(plain, CODE_TASKS)}; there are {there}")
+    return CodeTask(CODE_TASKS[plain], **settings)

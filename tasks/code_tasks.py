@@ -6,6 +6,7 @@ not used: its MBPP+ never runs the plus tests, and its instruct forms cut right 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -103,3 +104,9 @@ CODE_TASKS: Mapping[str, CodeDefinition] = MappingProxyType(
         )
     }
 )  # fmt: skip
+
+
+def code_task_name(name: str) -> str:
+    """Return a code task's name as it is written here, for the ways in which others write it (`humaneval_plus`)."""
+    plain = name.lower().replace("_", "-")
+    return re.sub(r"-?plus\b", "+", plain)
