@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.harness.code_judge import (
@@ -38,8 +38,8 @@ from lopa_bench.tasks.base import Document, Judgement
 from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean
 from lopa_bench.tasks.code_data import CodeData, load_code_data
 from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition, code_task_name
+from lopa_bench.tasks.known_bad import known_bad
 
-Scorer = Literal["sandbox", "evalplus"]
 SCORERS = ("sandbox", "evalplus")
 RAW = "raw"
 CLEANED = "cleaned"
@@ -215,7 +215,7 @@ class CodeTask:
             return AssertionJudge(self._sandbox)
         solutions = Sandbox(SOLUTION_LIMITS, scoring.isolation)
         expected = ExpectedOutputs(solutions, family, self.data.sha256, private_folder())
-        return InputJudge(family, expected, self._sandbox, scoring.time_rule)
+        return InputJudge(family, expected, self._sandbox, scoring.time_rule, known_bad(self.data.release))
 
     @cached_property
     def _tested_rows(self) -> Mapping[str, dict[str, Any]]:
@@ -248,6 +248,8 @@ class CodeTask:
         for name, verdict in verdicts.items():
             if self.definition.tests == "inputs":
                 scores[f"pass@1 base,{name}"] = float((verdict.halves or {}).get("base", False))
+            if known_bad(self.data.release):
+                scores[f"pass@1 without known-bad tests,{name}"] = float(verdict.passed or verdict.is_excused)
         return Judgement(scores[self.metric], scores, cleaned.source, self._why(headline, cleaned, text))
 
     def _verdict(self, row: dict[str, Any], text: str, program: Program) -> Verdict:

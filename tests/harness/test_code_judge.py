@@ -25,6 +25,7 @@ from lopa_bench.harness.program import Output
 from lopa_bench.harness.sandbox import Sandbox, ScorerError
 from lopa_bench.tasks.cleanup import Question, clean
 from lopa_bench.tasks.code_data import load_code_data
+from lopa_bench.tasks.known_bad import known_bad
 
 Row = dict[str, Any]
 
@@ -165,6 +166,24 @@ def test_base_and_plus_are_told_apart(input_judge: InputJudge) -> None:
 
 def test_a_constant_cheat_fails_the_controls_of_no_judge(input_judge: InputJudge) -> None:
     check_controls(input_judge, row_of())
+
+
+EXACT = "def square_Sum(n):\n    return {} * n * (n + 1) * (2 * n + 1) // 3\n"
+
+
+def test_a_right_answer_to_a_known_bad_test_is_told(data_dir: Path, tmp_path: Path) -> None:
+    """Mbpp/287's expected values are floats that miss the integer for 17 inputs."""
+    data = load_code_data("mbpp+", data_dir)
+    row = next(row for row in data.rows if row["task_id"] == "Mbpp/287")
+    expected = ExpectedOutputs(Sandbox(SOLUTION_LIMITS), "mbpp", data.sha256, tmp_path)
+    judge = InputJudge("mbpp", expected, Sandbox(PROGRAM_LIMITS), known_bad=known_bad(data.release))
+    exact = judge.judge(row, EXACT.format(2))
+    assert (exact.passed, exact.is_excused, exact.why) == (False, True, "known-bad test")
+    assert exact.detail.count(",") == 16
+    wrong = judge.judge(row, EXACT.format(3))
+    assert (wrong.passed, wrong.is_excused, wrong.why) == (False, False, "wrong")
+    right = judge.judge(row, solution(row))
+    assert (right.passed, right.is_excused) == (True, False)
 
 
 def test_each_half_begins_afresh(input_judge: InputJudge) -> None:
