@@ -210,8 +210,8 @@ class Program:
 
 def read_output(message: dict[str, Any]) -> Output:
     """Return the output that a child's message tells; a message of any other form is the program's own doing."""
-    cpu_s = message.get("cpu_s", 0.0)
-    cpu_s = float(cpu_s) if isinstance(cpu_s, (int, float)) else 0.0
+    told = message.get("cpu_s")
+    cpu_s = told if isinstance(told, float) and told >= 0 else 0.0
     if "error" in message:
         why = "timeout" if message.get("timeout") is True else "error"
         return Output(cpu_s=cpu_s, error=str(message["error"]), why=why)

@@ -13,9 +13,10 @@ import pytest
 
 from lopa_bench.errors import PrerequisiteError
 from lopa_bench.harness import isolation, sandbox
+from lopa_bench.harness.code_compare import Comparison
 from lopa_bench.harness.code_judge import AssertionJudge, check_controls
 from lopa_bench.harness.isolation import Isolation, Limits
-from lopa_bench.harness.program import Output
+from lopa_bench.harness.program import Output, read_output
 from lopa_bench.harness.sandbox import Sandbox, ScorerError, choose_isolation
 
 SMALL = Limits(memory_bytes=2**30, cpu_s=20, wall_s=60.0)
@@ -91,6 +92,20 @@ def test_the_children_import_no_torch(box: Sandbox) -> None:
 def test_children_are_small(box: Sandbox) -> None:
     (output,) = run(box, "import resource\ndef f(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss", [[]])
     assert output.data < 40_000, "kilobytes"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{}, {"value": 1}, {"digest": 5}, {"loaded": 1}, {"error": {"a": 1}}, {"error": "x", "timeout": 7},
+     {"cpu_s": 10**400}, {"value": [{"int": "x"}], "type": 3}, {"value": 1, "cpu_s": "x"}, {"value": 1, "cpu_s": float("nan")},
+     {"value": 1, "cpu_s": -5.0}, {"value": 1, "cpu_s": True}, {"passed": True}],
+    ids=str,
+)  # fmt: skip
+def test_no_reply_of_a_program_s_own_confuses(message: dict[str, Any]) -> None:
+    output = read_output(message)
+    assert output.cpu_s >= 0.0
+    assert output.why in (None, "error", "timeout", "crashed")
+    assert not Comparison("humaneval", "f", 0).agrees([], output, Output(data=2, type_name="int"))
 
 
 def test_many_at_once(box: Sandbox) -> None:
