@@ -25,12 +25,14 @@ def doctor(device: Device = "cpu", json: shared.Json = False) -> None:
 
     environment.choose_device(device)
     versions, backends = environment.versions(), environment.backends()
+    if not json:
+        shared.print_table(_versions(versions))
+        shared.print_table(_backends(backends))
     outcomes = list(checks(device))
     if json:
         _print_json(versions, backends, outcomes)
     else:
-        for table in (_versions(versions), _backends(backends), _checks(outcomes)):
-            shared.print_table(table)
+        shared.print_table(_checks(outcomes))
     raise typer.Exit(0 if all(outcome.ok for outcome in outcomes) else 1)
 
 

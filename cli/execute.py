@@ -34,6 +34,7 @@ class Terminal:
         self.label = label
         self._progress: Progress | None = None
         self._bar: TaskID | None = None
+        self._last = ""
 
     def note(self, text: str) -> None:
         """Print one line."""
@@ -70,14 +71,17 @@ class Terminal:
 
     def sampled(self, sample: SampleRecord, running: Running) -> None:
         """Move the bar."""
+        self._last = f"{running.num_done} answers: {figures(running)}"
         if self._progress is not None and self._bar is not None:
             self._progress.update(self._bar, completed=running.num_done, figures=figures(running))
 
     def ended(self) -> None:
-        """Take the bar away."""
+        """Take the bar away; where there was none to see, as in a log, say in a line how far it came."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+        if self._last and not self.console.is_terminal:
+            self.console.print(f"{self.label}  {self._last}".strip(), markup=False, soft_wrap=True)
 
 
 def figures(running: Running) -> str:
