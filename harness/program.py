@@ -186,8 +186,9 @@ class Program:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode < 0:  # ended by force before it could end the others, which keep its group's id in use
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):

@@ -97,8 +97,8 @@ def test_children_are_small(box: Sandbox) -> None:
 @pytest.mark.parametrize(
     "message",
     [{}, {"value": 1}, {"digest": 5}, {"loaded": 1}, {"error": {"a": 1}}, {"error": "x", "timeout": 7},
-     {"cpu_s": 10**400}, {"value": [{"int": "x"}], "type": 3}, {"value": 1, "cpu_s": "x"}, {"value": 1, "cpu_s": float("nan")},
-     {"value": 1, "cpu_s": -5.0}, {"value": 1, "cpu_s": True}, {"passed": True}],
+     {"cpu_s": 10**400}, {"value": [{"int": "x"}], "type": 3}, {"value": 1, "cpu_s": "x"},
+     {"value": 1, "cpu_s": float("nan")}, {"value": 1, "cpu_s": -5.0}, {"value": 1, "cpu_s": True}, {"passed": True}],
     ids=str,
 )  # fmt: skip
 def test_no_reply_of_a_program_s_own_confuses(message: dict[str, Any]) -> None:
