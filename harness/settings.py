@@ -207,9 +207,7 @@ def _options(
     given = {name.replace("-", "_"): value for name, value in spec.options.items()}
     for name in BRANCH_WORDS:
         if name in given and not (isinstance(given[name], int) and given[name] >= (name != "lookahead")):
-            raise ConfigError(
-                f"{name} = {given[name]!r} is not a number of branches; branches must be at least 1, lookahead at least 0"
-            )
+            raise ConfigError(f"{name} = {given[name]!r} is no number of branches: branches start at 1, lookahead at 0")
     layers: list[tuple[Origin, dict[str, Any]]] = []
     if run.found["task"].value is not None:
         layers.append(("default", {"max_new_tokens": facts(str(run.found["task"].value)).max_new_tokens}))
