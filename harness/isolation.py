@@ -78,14 +78,14 @@ class Isolation:
     prefix: tuple[str, ...] = field(default=(), repr=False)
     bounds_scratch: bool = False
 
-    def command(self, script: Path, limits: Limits, tell: int) -> list[str]:
+    def command(self, script: Path, limits: Limits, scratch: str, tell: int) -> list[str]:
         """Return the command that starts `script` in the child's place; bubblewrap tells its process on `tell`."""
         if self.kind == "bubblewrap":
             size = ["--size", str(limits.scratch_bytes)] if self.bounds_scratch else []
-            scratch = [word for folder in self.writable(script) for word in (*size, "--tmpfs", folder)]
+            folders = [word for folder in self.writable(script) for word in (*size, "--tmpfs", folder)]
             rest = ["--remount-ro", "/", "--chdir", SCRATCH, python(), *FLAGS, f"{INSIDE}/{script.name}"]
-            return [*self.prefix, "--info-fd", str(tell), *scratch, *rest]
-        return [python(), *FLAGS, str(KEEPER), python(), *FLAGS, str(script)]
+            return [*self.prefix, "--info-fd", str(tell), *folders, *rest]
+        return [python(), *FLAGS, str(KEEPER), scratch, python(), *FLAGS, str(script)]
 
     def writable(self, script: Path) -> list[str]:
         """Return the folders that a script may write in, in bubblewrap: the package's evaluator shares memory."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -97,7 +98,7 @@ class Sandbox:
     def _start(self, script: Path, scratch: str) -> tuple[subprocess.Popen[bytes], int]:
         """Return the process and a pipe on which bubblewrap tells its first process."""
         told, tell = os.pipe()
-        command = self.isolation.command(script, self.limits, tell)
+        command = self.isolation.command(script, self.limits, scratch, tell)
         try:
             process = subprocess.Popen(
                 command,
@@ -112,6 +113,8 @@ class Sandbox:
             )
         except OSError as error:
             os.close(told)
+            if self.isolation.kind == "limits":
+                shutil.rmtree(scratch, ignore_errors=True)
             raise ScorerError(f"programs cannot be judged: {command[0]} does not start: {error}") from error
         finally:
             os.close(tell)

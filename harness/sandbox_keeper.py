@@ -1,8 +1,8 @@
 """Runs one command and leaves nothing of it behind, where there is no process namespace to do so.
 
-`python sandbox_keeper.py COMMAND...`: whatever the command starts, and however far it detaches itself, becomes this
-process's child when its own parent ends, and is killed when the command ends, when this process is told to stop, or
-when the process that started it dies. Standard library only.
+`python sandbox_keeper.py FOLDER COMMAND...`: whatever the command starts, and however far it detaches itself, becomes
+this process's child when its own parent ends, and is killed when the command ends, when this process is told to stop,
+or when the process that started it dies. Then FOLDER is removed. Standard library only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,10 +60,12 @@ def main() -> int:
     """Run the command, clean up, and return its exit status as a shell would tell it."""
     adopt_orphans()
 
-    worker = subprocess.Popen(sys.argv[1:])
+    folder, *command = sys.argv[1:]
+    worker = subprocess.Popen(command)
 
     def stop(*_: object) -> None:
         kill_all(worker.pid)
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, stop)
@@ -71,6 +74,7 @@ def main() -> int:
     status = worker.wait()
     if sys.platform == "linux":
         kill_all(worker.pid)
+    shutil.rmtree(folder, ignore_errors=True)
     return status if status >= 0 else 128 - status
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,15 @@ from lopa_bench.harness.code_judge import AssertionJudge, check_controls
 from lopa_bench.harness.isolation import Isolation, Limits
 from lopa_bench.harness.program import Output, read_output
 from lopa_bench.harness.sandbox import Sandbox, ScorerError, choose_isolation
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield
+    assert list(folder.iterdir()) == []
+
 
 SMALL = Limits(memory_bytes=2**30, cpu_s=20, wall_s=60.0)
 
@@ -217,7 +227,7 @@ next(program.call("f", [[]], [1000.0]))
 """
 
 
-def test_nothing_outlives_a_killed_parent(box: Sandbox) -> None:
+def test_nothing_outlives_a_killed_parent(box: Sandbox, tmp_path: Path) -> None:
     mark = f"LOPA_BENCH_PARENT={os.getpid()}-{box.isolation.kind}"
     name, _, value = mark.partition("=")
     code = PARENT.replace(
@@ -226,7 +236,8 @@ def test_nothing_outlives_a_killed_parent(box: Sandbox) -> None:
         f"isolation.environment = lambda scratch: plain(scratch) | {{{name!r}: {value!r}}}\nprogram = ",
     )
     command = [sys.executable, "-c", code, box.isolation.kind]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline().strip().isdigit()
         assert marked(mark)
@@ -235,6 +246,7 @@ def test_nothing_outlives_a_killed_parent(box: Sandbox) -> None:
     while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert marked(mark) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def marked(mark: str) -> list[str]:
