@@ -100,6 +100,11 @@ class Canvas:
         return [block for block in self.blocks if block.state is BlockState.ACTIVE]
 
     @property
+    def completed(self) -> set[int]:
+        """Starts of the active blocks that have no mask left."""
+        return {block.start for block in self.active_blocks if not self.num_masks(block)}
+
+    @property
     def active_masks(self) -> list[int]:
         """Masks of all active blocks, left to right."""
         return [position for block in self.active_blocks for position in self.masks(block.start, block.stop)]

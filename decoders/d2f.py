@@ -101,7 +101,7 @@ class D2FDecoder(Decoder):
                 cache.commit()
             [scores] = self._score(logits, window.first, self.config.strategy, generator)
             chosen = rule.fill(canvas, scores)
-            done = {block.start for block in canvas.active_blocks if not canvas.num_masks(block)}
+            done = canvas.completed
             rule.settle(canvas, done)
             size = len(canvas) - window.start
             positions, tokens = filled(canvas, chosen.positions, chosen.tokens)

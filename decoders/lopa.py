@@ -138,7 +138,7 @@ class LoPADecoder(Decoder):
         only_full = self.config.candidates == "full"
         blocks = [block for block in canvas.active_blocks if block.full or not only_full]
         positions = [p for block in blocks for p in canvas.masks(block.start, block.stop) if p not in written]
-        done = {block.start for block in canvas.active_blocks if not canvas.num_masks(block)}
+        done = canvas.completed
         branches = spawn(canvas, scores, positions, self.config.branches - 1)
         for branch in branches:
             rule.settle(branch.canvas, done)
