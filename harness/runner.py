@@ -12,23 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.harness import identity
-from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process
-from lopa_bench.harness.plan import Plan, make_plan
-from lopa_bench.harness.progress import Reporter, Running, Silent
-from lopa_bench.harness.records import run_record, run_title, sample_record
-from lopa_bench.harness.settings import RunSpec, Settings, resolve
-from lopa_bench.harness.task_source import find_task
-from lopa_bench.results.schema import RunRecord, SampleRecord, Summary
+from lopa_bench.harness.generation import generate_missing
+from lopa_bench.harness.job import Job, prepare
+from lopa_bench.harness.plan import Plan
+from lopa_bench.harness.progress import Reporter, Silent
+from lopa_bench.harness.records import run_record, run_title
+from lopa_bench.harness.settings import RunSpec
+from lopa_bench.results.schema import RunRecord, Summary
 from lopa_bench.results.store import StoredRun, find_resumable, load_run
 from lopa_bench.results.summary import summarise
 from lopa_bench.results.writer import RunWriter, create_run, reopen_run
 
 if TYPE_CHECKING:
-    from lopa_bench.harness.answering import Answer
     from lopa_bench.harness.driver import Clock
-    from lopa_bench.harness.lm_eval_model import AnsweringLM
-    from lopa_bench.harness.model_source import ModelSource
-    from lopa_bench.tasks.base import Document, Task
+    from lopa_bench.tasks.base import Document
 
 
 @dataclass(frozen=True)
@@ -44,17 +41,6 @@ class RunResult:
     run: StoredRun | None = None
     summary: Summary | None = None
     num_new: int = 0
-
-
-@dataclass(frozen=True)
-class _Job:
-    """Everything a run needs, settled and checked, before a weight is read."""
-
-    settings: Settings
-    source: ModelSource
-    task: Task
-    documents: list[Document]
-    plan: Plan
 
 
 def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = None) -> RunResult:
@@ -74,71 +60,40 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
     for note in job.plan.notes:
         reporter.note(note)
     reporter.planned(job.plan)
-    asked = tuple(document.id for document in job.documents)
     if spec.dry_run:
-        return RunResult(job.plan, asked)
-    from lopa_bench.harness.environment import describe
-
-    environment = describe(job.plan.device, job.plan.dtype)
-    model = job.source.info()
-    mark = identity.run_fingerprint(job.settings, job.task, job.documents, model, environment)
+        return RunResult(job.plan, job.asked)
+    record = _record(job, spec.command)
     root = Path(str(job.settings["runs_dir"]))
-    found = None if spec.fresh else find_resumable(root, mark)
+    found = None if spec.fresh else find_resumable(root, record.fingerprint)
     if found is not None and (missing := _missing(found, job.documents)) == []:
-        return _already_done(job.plan, found, asked, reporter)
-    record = run_record(
-        job.settings,
-        job.task,
-        job.documents,
-        num_available=job.plan.num_available,
-        model=model,
-        environment=environment,
-        fingerprint=mark,
-        command=spec.command,
-    )
+        return _already_done(job, found, reporter)
     if found is None:
         writer = create_run(root, run_title(job.settings), record)
         missing = job.documents
     else:
         writer = _continue(found, record, reporter)
     with writer:
-        num_new = _generate(job, writer, missing, reporter, clock)
+        num_new = generate_missing(job, writer, missing, reporter, clock)
         summary = summarise(writer.record, writer.samples)
         writer.finish(summary)
-    return RunResult(job.plan, asked, load_run(writer.path), summary, num_new)
+    return RunResult(job.plan, job.asked, load_run(writer.path), summary, num_new)
 
 
-def prepare(spec: RunSpec) -> _Job:
-    """Settle the settings, read the problems and check decoder against model; no weights are read."""
-    settings = resolve(spec)
-    set_up_process(settings)
-    device, dtype = device_and_dtype(settings)
-    from lopa_bench.harness.model_source import ModelSource
+def _record(job: Job, command: tuple[str, ...]) -> RunRecord:
+    """Return the record that the run would begin with; hashes the weights."""
+    from lopa_bench.harness.environment import describe
 
-    source = ModelSource(settings)
-    task = _task(settings, source, spec.limit)
-    documents = task.documents()
-    num_available = getattr(task, "num_available", len(documents))
-    documents = documents[: spec.limit]
-    plan = make_plan(settings, answerer_for(settings, source), documents, num_available, device=device, dtype=dtype)
-    return _Job(settings, source, task, documents, plan)
-
-
-def _task(settings: Settings, source: ModelSource, limit: int | None) -> Task:
-    from lopa_bench.harness.answering import render_chat
-
-    def chat(chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        return render_chat(source.tokenizer, chat_history, add_generation_prompt)
-
-    data_dir = settings["data_dir"]
-    return find_task(
-        str(settings["task"]),
-        data_dir=None if data_dir is None else Path(str(data_dir)).expanduser(),
-        num_fewshot=settings["num_fewshot"],
-        chat_template=chat if settings["chat"] else None,
-        multiturn=bool(settings["multiturn"]),
-        system_instruction=settings["system_instruction"],
-        first=limit,
+    environment = describe(job.plan.device, job.plan.dtype)
+    model = job.source.info()
+    return run_record(
+        job.settings,
+        job.task,
+        job.documents,
+        num_available=job.plan.num_available,
+        model=model,
+        environment=environment,
+        fingerprint=identity.run_fingerprint(job.settings, job.task, job.documents, model, environment),
+        command=command,
     )
 
 
@@ -148,11 +103,11 @@ def _missing(run: StoredRun, documents: Sequence[Document]) -> list[Document]:
     return [one for one in documents if done.get(one.id) != identity.prompt_hash(one.prompt)]
 
 
-def _already_done(plan: Plan, found: StoredRun, asked: tuple[str, ...], reporter: Reporter) -> RunResult:
+def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
     """Answer from the store; a run that a kill stopped between its last sample and its summary gets that summary."""
-    more = len(found.samples) - len(asked)
+    more = len(found.samples) - len(job.asked)
     reporter.note(
-        f"run {found.path.name} already holds all {len(asked)} answers"
+        f"run {found.path.name} already holds all {len(job.asked)} answers"
         + (f" and {more} more" if more > 0 else "")
         + "; nothing was generated"
     )
@@ -160,7 +115,7 @@ def _already_done(plan: Plan, found: StoredRun, asked: tuple[str, ...], reporter
         with reopen_run(found) as writer:
             writer.finish(summarise(writer.record, writer.samples))
         found = load_run(found.path)
-    return RunResult(plan, asked, found, found.summary)
+    return RunResult(job.plan, job.asked, found, found.summary)
 
 
 def _continue(found: StoredRun, record: RunRecord, reporter: Reporter) -> RunWriter:
@@ -172,37 +127,3 @@ def _continue(found: StoredRun, record: RunRecord, reporter: Reporter) -> RunWri
         task = kept.task  # asked for less than there is: the larger set stands
     writer.update(kept.model_copy(update={"task": task, "configuration": record.configuration}))
     return writer
-
-
-def _generate(
-    job: _Job, writer: RunWriter, missing: Sequence[Document], reporter: Reporter, clock: Clock | None
-) -> int:
-    """Answer, judge and store the missing problems; return how many."""
-    from lopa_bench.harness.lm_eval_model import AnsweringLM
-
-    model = job.source.load(job.plan.device, job.plan.dtype)
-    lm = AnsweringLM(answerer_for(job.settings, job.source, model, clock), job.settings)
-    running = Running()
-    for sample in writer.samples:
-        if sample.id in writer.done:
-            running.add(sample)
-    reporter.started(writer.path, running, running.num_done + len(missing))
-    try:
-        for _ in range(int(job.settings["warmup"])):
-            lm.answer(missing[0].prompt, job.task.stop, seed=0)
-        for document in missing:
-            sample, answer = _ask(job, lm, document)
-            if job.settings["trace"]:
-                writer.append_trace(sample.id, answer.outcome.rounds)
-            writer.append(sample)
-            running.add(sample)
-            reporter.sampled(sample, running)
-    finally:
-        reporter.ended()
-    return len(missing)
-
-
-def _ask(job: _Job, lm: AnsweringLM, document: Document) -> tuple[SampleRecord, Answer]:
-    seed = identity.sample_seed(int(job.settings["seed"]), document.id)
-    answer = lm.answer(document.prompt, job.task.stop, seed=seed, trace=bool(job.settings["trace"]))
-    return sample_record(job.task, document, answer, seed), answer

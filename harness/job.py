@@ -1,0 +1,66 @@
+"""Everything a run needs, settled and checked before a weight is read: settings, problems, plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process
+from lopa_bench.harness.plan import Plan, make_plan
+from lopa_bench.harness.settings import RunSpec, Settings, resolve
+from lopa_bench.harness.task_source import find_task
+
+if TYPE_CHECKING:
+    from lopa_bench.harness.model_source import ModelSource
+    from lopa_bench.tasks.base import Document, Task
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that could begin: what was asked, of which model, about which problems."""
+
+    settings: Settings
+    source: ModelSource
+    task: Task
+    documents: list[Document]
+    plan: Plan
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Ids of the problems."""
+        return tuple(document.id for document in self.documents)
+
+
+def prepare(spec: RunSpec) -> Job:
+    """Settle the settings, read the problems and check decoder against model; no weights are read."""
+    settings = resolve(spec)
+    set_up_process(settings)
+    device, dtype = device_and_dtype(settings)
+    from lopa_bench.harness.model_source import ModelSource
+
+    source = ModelSource(settings)
+    task = _task(settings, source, spec.limit)
+    documents = task.documents()
+    num_available = getattr(task, "num_available", len(documents))
+    documents = documents[: spec.limit]
+    plan = make_plan(settings, answerer_for(settings, source), documents, num_available, device=device, dtype=dtype)
+    return Job(settings, source, task, documents, plan)
+
+
+def _task(settings: Settings, source: ModelSource, limit: int | None) -> Task:
+    from lopa_bench.harness.answering import render_chat
+
+    def chat(chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        return render_chat(source.tokenizer, chat_history, add_generation_prompt)
+
+    data_dir = settings["data_dir"]
+    return find_task(
+        str(settings["task"]),
+        data_dir=None if data_dir is None else Path(str(data_dir)).expanduser(),
+        num_fewshot=settings["num_fewshot"],
+        chat_template=chat if settings["chat"] else None,
+        multiturn=bool(settings["multiturn"]),
+        system_instruction=settings["system_instruction"],
+        first=limit,
+    )
