@@ -8,6 +8,7 @@
     ├── ModelError                           a checkpoint, adapter or tokenizer that cannot be used
     ├── TaskDataError                        a data file that is absent, damaged or of another kind
     ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, NaN, no progress
+    ├── ScorerError                 exit 1   the judge failed, not the answer: no process, a failed control
     ├── ResultsError                         a run record that cannot be read or written
     │   ├── SchemaTooNew                     written by a later version
     │   └── NotComparable           exit 3   two results that must not be set side by side
@@ -46,6 +47,12 @@ class TaskDataError(LopaBenchError):
 
 class DecodeError(LopaBenchError):
     """A decoding that went wrong and whose answer must not be scored."""
+
+    exit_code = 1
+
+
+class ScorerError(LopaBenchError):
+    """The judge failed, not the answer: no process, impossible limits, a missing tool, a failed control."""
 
     exit_code = 1
 

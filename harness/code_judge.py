@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from lopa_bench.errors import TaskDataError
+from lopa_bench.errors import ScorerError, TaskDataError
 from lopa_bench.harness import plain_values, value_digest
 from lopa_bench.harness.code_compare import Comparison
 from lopa_bench.harness.expected import Expected, ExpectedOutputs
 from lopa_bench.harness.isolation import REFEREE, Limits
 from lopa_bench.harness.program import Output, Program, ProgramGone
-from lopa_bench.harness.sandbox import Sandbox, ScorerError
+from lopa_bench.harness.sandbox import Sandbox
 
 LOAD_S = 5.0
 OFFICIAL_S = 3.0
@@ -269,8 +269,8 @@ class InputJudge:
         return Verdict(True)
 
 
-def check_controls(judge: Judge, row: dict[str, Any]) -> None:
-    """Judge a program that is known to be right and one that is known to be wrong.
+def check_controls(judge: Judge, row: dict[str, Any]) -> dict[str, str]:
+    """Judge a program that is known to be right and one that is known to be wrong, and return what came of them.
 
     Raises:
         ScorerError: the judge takes one for the other, so that no score of its may be believed.
@@ -282,5 +282,7 @@ def check_controls(judge: Judge, row: dict[str, Any]) -> None:
             f"{judge.name} fail the canonical solution of {row['task_id']} ({verdict.why}: {verdict.detail}); "
             "scores would be too low"
         )
-    if judge.judge(row, wrong).passed:
+    refused = judge.judge(row, wrong)
+    if refused.passed:
         raise ScorerError(f"{judge.name} pass a wrong program for {row['task_id']}; scores would be too high")
+    return {"problem": str(row["task_id"]), "right program": "passed", "wrong program": refused.why or "failed"}

@@ -5,34 +5,17 @@ Every answer is judged twice, as it is and cleaned up; the headline is the clean
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ConfigError, nearest
-from lopa_bench.harness.code_judge import (
-    PROGRAM_LIMITS,
-    SOLUTION_LIMITS,
-    AssertionJudge,
-    InputJudge,
-    Judge,
-    OfficialJudge,
-    TimeRule,
-    Verdict,
-    check_controls,
-    function_called,
-    split_assertions,
-)
+from lopa_bench.harness.code_judge import Judge, Verdict, function_called, split_assertions
 from lopa_bench.harness.code_prompts import CodePrompts
-from lopa_bench.harness.consent import require_consent
+from lopa_bench.harness.code_scoring import CodeScoring, ScoringSettings
 from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
-from lopa_bench.harness.expected import ExpectedOutputs, private_folder
-from lopa_bench.harness.isolation import Kind
 from lopa_bench.harness.lm_eval_tasks import PromptSettings
-from lopa_bench.harness.sandbox import Sandbox
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.base import Document, Judgement
 from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean
@@ -40,24 +23,8 @@ from lopa_bench.tasks.code_data import CodeData, load_code_data
 from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition, code_task_name
 from lopa_bench.tasks.known_bad import known_bad
 
-SCORERS = ("sandbox", "evalplus")
 RAW = "raw"
 CLEANED = "cleaned"
-
-
-@dataclass(frozen=True)
-class ScoringSettings:
-    """How answers become verdicts.
-
-    `allow_execution` is the user's consent; `cleanup` one of `tasks.cleanup.CLEANUPS`, None for the task's own;
-    `scorer` "sandbox" or "evalplus"; `isolation` insists on a kind of it; `time_rule` limits each call.
-    """
-
-    allow_execution: bool = False
-    cleanup: str | None = None
-    scorer: str = "sandbox"
-    isolation: Kind | None = None
-    time_rule: TimeRule = field(default_factory=TimeRule)
 
 
 class CodeTask:
@@ -79,14 +46,10 @@ class CodeTask:
         first: int | None = None,
         scoring: ScoringSettings | None = None,
     ) -> None:
+        scoring = scoring or ScoringSettings()
         self.definition = definition
-        self.scoring = scoring or ScoringSettings()
-        self.cleanup = check_cleanup(self.scoring.cleanup or definition.cleanup)
-        if self.scoring.scorer not in SCORERS:
-            close = nearest(self.scoring.scorer, SCORERS)
-            raise ConfigError(f"no scorer is called '{self.scoring.scorer}'{close}; there are {', '.join(SCORERS)}")
-        if self.scoring.scorer == "evalplus" and definition.data == "mbpp":
-            raise ConfigError(f"evalplus has no tests for the 500 problems of {definition.name}; use --task mbpp+")
+        self.cleanup = check_cleanup(scoring.cleanup or definition.cleanup)
+        self.scoring = CodeScoring(definition, scoring, data_dir)
         self.name = definition.name
         self.family = definition.family
         self.max_new_tokens = definition.max_new_tokens
@@ -119,25 +82,14 @@ class CodeTask:
 
     @property
     def source(self) -> dict[str, Any]:
-        """What a run record says about where the task comes from and how it is judged."""
+        """What a run record says about where the task comes from; how it is judged decides no answer and is apart."""
         definition = self.definition
         return {
             "harness": f"lm-eval {metadata.version('lm_eval')}",
             "definition": definition.yaml or "the problem's own text",
             "num_fewshot": self.num_fewshot,
-            "cleanup": f"clean-up {self.cleanup}",
-            "scorer": self.judge_name,
             "data": {"test": self.data.card()},
         }
-
-    @property
-    def judge_name(self) -> str:
-        """What decides, with its version where it has one."""
-        if self.scoring.scorer == "evalplus":
-            return f"evalplus {metadata.version('evalplus')}"
-        return {"inputs": "EvalPlus' inputs", "assertions": "MBPP's assertions"}.get(
-            self.definition.tests, "HumanEval's check functions"
-        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -180,52 +132,34 @@ class CodeTask:
             for index, (row, prompt) in enumerate(zip(self._rows, self._prompts.build(), strict=True))
         ]
 
+    @property
+    def scoring_identity(self) -> dict[str, Any]:
+        """What verdicts depend on; nothing is started to tell it."""
+        return self.scoring.identity(self.cleanup)
+
     def prepare(self) -> dict[str, Any]:
         """Make sure that answers can be judged, and return what a run record says about how; call it first.
 
         Raises:
             PrerequisiteError: no consent, or a tool is missing.
+            TaskDataError: data that only the judge needs cannot be read.
             ScorerError: programs cannot be run here, or the judge fails its controls.
         """
-        self._ready  # noqa: B018 - the work is in its making
-        sandbox = self._judge.sandbox if isinstance(self._judge, EvalPlusJudge) else self._sandbox
-        return {"scorer": self.judge_name, "cleanup": self.cleanup} | sandbox.describe()
+        return self.scoring_identity | self._ready[1]
+
+    def close(self) -> None:
+        """End what judging has started and kept running."""
+        if "_ready" in self.__dict__ and isinstance(self._judge, EvalPlusJudge):
+            self._judge.close()
 
     @cached_property
-    def _ready(self) -> bool:
-        """Whether the judge has told a right program from a wrong one; asked once, before the first verdict."""
-        require_consent(self.name, self.scoring.allow_execution)
-        check_controls(self._judge, self._tested(self.data.rows[0]))
-        return True
+    def _ready(self) -> tuple[Judge, dict[str, Any]]:
+        """The judge, which has told a right program from a wrong one before its first verdict."""
+        return self.scoring.start(self.data)
 
-    @cached_property
-    def _sandbox(self) -> Sandbox:
-        return Sandbox(PROGRAM_LIMITS, self.scoring.isolation)
-
-    @cached_property
+    @property
     def _judge(self) -> Judge:
-        definition, scoring = self.definition, self.scoring
-        family = definition.base_name
-        if scoring.scorer == "evalplus":
-            base_only = not definition.data.endswith("+")
-            return EvalPlusJudge(family, base_only, scoring.isolation, scoring.time_rule)
-        if definition.tests == "check functions":
-            return OfficialJudge(self._sandbox)
-        if definition.tests == "assertions":
-            return AssertionJudge(self._sandbox)
-        solutions = Sandbox(SOLUTION_LIMITS, scoring.isolation)
-        expected = ExpectedOutputs(solutions, family, self.data.sha256, private_folder())
-        return InputJudge(family, expected, self._sandbox, scoring.time_rule, known_bad(self.data.release))
-
-    @cached_property
-    def _tested_rows(self) -> Mapping[str, dict[str, Any]]:
-        """The problems with EvalPlus' inputs, by id, for a task that has none of its own."""
-        return {row["task_id"]: row for row in load_code_data("humaneval+", self._data_dir).rows}
-
-    def _tested(self, row: dict[str, Any]) -> dict[str, Any]:
-        if self.scoring.scorer == "evalplus" and self.definition.data == "humaneval":
-            return self._tested_rows[row["task_id"]]
-        return row
+        return self._ready[0]
 
     def judge(self, document: Document, text: str) -> Judgement:
         """Judge one answer, cleaned up and as it is; never raises for anything a model may write.
@@ -234,7 +168,7 @@ class CodeTask:
             PrerequisiteError: no consent.
             ScorerError: it is the judge that failed; the answer must not be counted.
         """
-        self._ready  # noqa: B018
+        self._ready  # noqa: B018 - refused without consent even where there is nothing to run
         row = self.data.rows[document.metadata["index"]]
         question = self._question(row)
         cleaned, raw = clean(self.cleanup, question, text), clean("none", question, text)
@@ -243,13 +177,13 @@ class CodeTask:
         verdicts[RAW] = verdicts[CLEANED] if same else self._verdict(row, text, raw)
         if self.cleanup == "none":
             del verdicts[CLEANED]
-        headline = verdicts[self.metric.partition(",")[2]]
-        scores = {f"pass@1,{name}": float(verdict.passed) for name, verdict in verdicts.items()}
-        for name, verdict in verdicts.items():
-            if self.definition.tests == "inputs":
-                scores[f"pass@1 base,{name}"] = float((verdict.halves or {}).get("base", False))
-            if known_bad(self.data.release):
-                scores[f"pass@1 without known-bad tests,{name}"] = float(verdict.passed or verdict.is_excused)
+        name = self.metric.partition(",")[2]
+        headline = verdicts[name]
+        scores = {f"pass@1,{word}": float(verdict.passed) for word, verdict in verdicts.items()}
+        if self.definition.tests == "inputs":
+            scores[f"pass@1 base,{name}"] = float((headline.halves or {}).get("base", False))
+        if known_bad(self.data.release):
+            scores[f"pass@1 without known-bad tests,{name}"] = float(headline.passed or headline.is_excused)
         return Judgement(scores[self.metric], scores, cleaned.source, self._why(headline, cleaned, text))
 
     def _verdict(self, row: dict[str, Any], text: str, program: Program) -> Verdict:
@@ -257,7 +191,7 @@ class CodeTask:
             return Verdict(False, Why.EMPTY)
         if not program.source.strip():
             return Verdict(False, Why.NOT_EXTRACTED)
-        return self._judge.judge(self._tested(row), program.source)
+        return self._judge.judge(self.scoring.tested(row), program.source)
 
     def _why(self, verdict: Verdict, program: Program, text: str) -> str | None:
         if verdict.passed:

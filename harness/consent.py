@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 
 from lopa_bench.errors import PrerequisiteError
+from lopa_bench.harness.assignments import parse_bool
 
 VARIABLE = "LOPA_BENCH_ALLOW_CODE_EXECUTION"
 FLAG = "--allow-code-execution"
 
 
 def has_consent(allowed: bool = False) -> bool:
-    """Whether the user has agreed, by the flag or by the environment variable."""
-    return allowed or os.environ.get(VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
+    """Whether the user has agreed, by the flag or by the environment variable, in which "false" and the like are no."""
+    word = os.environ.get(VARIABLE, "").strip()
+    return allowed or (bool(word) and parse_bool(word, VARIABLE))
 
 
 def require_consent(task: str, allowed: bool = False) -> None:

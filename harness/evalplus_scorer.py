@@ -10,11 +10,11 @@ import threading
 from importlib import metadata
 from typing import Any
 
-from lopa_bench.errors import PrerequisiteError
+from lopa_bench.errors import PrerequisiteError, ScorerError
 from lopa_bench.harness.code_judge import TimeRule, Verdict
 from lopa_bench.harness.isolation import EVALPLUS, Kind, Limits
 from lopa_bench.harness.program import Program, ProgramGone
-from lopa_bench.harness.sandbox import Sandbox, ScorerError
+from lopa_bench.harness.sandbox import Sandbox
 
 LIMITS = Limits(
     memory_bytes=12 * 2**30, cpu_s=24 * 3600, wall_s=7 * 24 * 3600.0, file_bytes=2**30, scratch_bytes=2**30,

@@ -19,10 +19,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lopa_bench.errors import ScorerError
 from lopa_bench.harness import plain_values
 from lopa_bench.harness.code_compare import only_not_none
 from lopa_bench.harness.program import Output
-from lopa_bench.harness.sandbox import Sandbox, ScorerError
+from lopa_bench.harness.sandbox import Sandbox
 
 CALL_S = 60.0
 LOAD_S = 30.0

@@ -17,16 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lopa_bench.errors import LopaBenchError, PrerequisiteError
+from lopa_bench.errors import PrerequisiteError, ScorerError
 from lopa_bench.harness import isolation as isolations
 from lopa_bench.harness.isolation import SCRATCH, WORKER, Isolation, Kind, Limits
 from lopa_bench.harness.program import START_S, Program, ProgramGone
-
-
-class ScorerError(LopaBenchError):
-    """The judge failed, not the answer: no process, impossible limits, a missing tool, a failed control."""
-
-    exit_code = 1
 
 
 class Sandbox:

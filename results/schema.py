@@ -10,103 +10,61 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import (
-    AwareDatetime,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    NonNegativeFloat,
-    NonNegativeInt,
-)
+from pydantic import AwareDatetime, Field, JsonValue, NonNegativeInt
 
-SCHEMA_VERSION = 1
+from lopa_bench.results.ledgers import Record, TimeLedger, TokenLedger, WorkLedger
+
+SCHEMA_VERSION = 2
+SCORER_ERROR = "scorer_error"
 
 Origin = Literal["default", "preset", "flag", "file", "environment"]
-Status = Literal["running", "finished", "failed", "interrupted"]
+Status = Literal["running", "finished", "finished with errors", "failed", "interrupted"]
+FINISHED: tuple[Status, ...] = ("finished", "finished with errors")
 StoppedBy = Literal["eos", "stop string", "budget"]
 
 
 class Why(StrEnum):
-    """The usual words for what went wrong with an answer; a task may use others."""
+    """The words for what went wrong; `results/reasons.py` says what each means. A task may use others.
+
+    Those from OUT_OF_MEMORY on are of samples that could not be judged, whose status is "error".
+    """
 
     EMPTY = "empty"
     TRUNCATED = "truncated"
     NOT_EXTRACTED = "not extracted"
     WRONG = "wrong"
     SYNTAX_ERROR = "syntax error"
+    NO_SUCH_FUNCTION = "no such function"
+    CUT_INSIDE_FENCE = "cut inside a fence"
+    OUTSIDE_SUBSET = "outside the subset"
+    SANITIZE_ERROR = "sanitize_error"
     RUNTIME_ERROR = "runtime error"
     TIMEOUT = "timeout"
-
-
-class Record(BaseModel):
-    """Base of everything stored: frozen, no unknown fields, finite numbers only."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TokenLedger(Record):
-    """Tokens of one sample, or sums of them.
-
-    `prompt`: tokens given to the model. `useful`: generated before the first EOS, the EOS itself not counted.
-    `committed`: every slot filled for good, EOS and what follows it included. `kept`: tokens of the text that is left
-    after stop strings and post-processing.
-    """
-
-    prompt: NonNegativeInt = 0
-    useful: NonNegativeInt = 0
-    committed: NonNegativeInt = 0
-    kept: NonNegativeInt = 0
-
-
-class WorkLedger(Record):
-    """Work of one sample, or sums of it.
-
-    `prefill_calls`: model calls the prompt went through. `rounds`: scheduling steps that ran the network; the branches
-    verified together are one round. An autoregressive decoder's rounds are the calls that gave a useful token: the call
-    that only finds the EOS is not one. `model_calls`: calls of the network. `branch_forwards`: branches computed,
-    summed over rounds. `positions`: token slots computed, over all branches.
-    """
-
-    prefill_calls: NonNegativeInt = 0
-    rounds: NonNegativeInt = 0
-    model_calls: NonNegativeInt = 0
-    branch_forwards: NonNegativeInt = 0
-    positions: NonNegativeInt = 0
-
-
-class TimeLedger(Record):
-    """Seconds of one sample, or sums of them, by a monotonic clock with the device synchronised at both ends.
-
-    `prefill_s`: the rounds that read the prompt into the cache, whatever else they decoded; 0 for a decoder that keeps
-    no cache and reads it in every round. `decode_s`: all other rounds, communication included. `comm_s`: the part of
-    `decode_s` spent in communication between processes. `first_round_s`: the first round that decoded anything, a part
-    of the other two; None when it was not measured. Tokenising, text work and scoring are in none of them.
-    """
-
-    prefill_s: NonNegativeFloat = 0.0
-    decode_s: NonNegativeFloat = 0.0
-    comm_s: NonNegativeFloat = 0.0
-    first_round_s: NonNegativeFloat | None = None
-
-    @property
-    def total_s(self) -> float:
-        """Seconds from the prompt's first call to the last round."""
-        return self.prefill_s + self.decode_s
+    CRASHED = "crashed"
+    KILLED = "killed"
+    TOO_MUCH_OUTPUT = "too much output"
+    OUT_OF_MEMORY = "out_of_memory"
+    NAN_LOGITS = "NaN logits"
+    MASKS_LEFT = "masks left"
+    DECODE_ERROR = "decoding failed"
+    SCORER_ERROR = "scorer_error"
 
 
 class SampleRecord(Record):
     """One answer with all that was measured, one line of `samples.jsonl`.
 
-    `prompt_hash` is a sha256 of the prompt's text, `token_ids` the generated ids with the EOS if there was one, `text`
-    what they spell, `text_kept` what was scored. `correct` is the headline score in 0..1, None while unscored; `scores`
-    holds every filter's score by name. `why` says what went wrong, None for a right answer. A sample of status "error"
-    was not scored and says why in `error`; its ledgers hold what was measured up to then. The times of a `warmup`
-    sample, or of one `reused` from another run, take no part in time figures. `rank` is the data-parallel process.
+    `prompt` is the text that was asked and `prompt_hash` its sha256, `target` what a right answer comes to, `token_ids`
+    the generated ids with the EOS if there was one, `text` what they spell, `text_kept` what was scored. `correct` is
+    the headline score in 0..1, None while unscored; `scores` holds every filter's score by name. `why` says what went
+    wrong in a word (see `Why`), None for a right answer. A sample of status "error" was not scored and says why in
+    `error`; its ledgers hold what was measured up to then. The times of a `warmup` sample, or of one `reused` from
+    another run, take no part in time figures. `rank` is the data-parallel process.
     """
 
     id: str
+    prompt: str = ""
     prompt_hash: str = ""
+    target: str = ""
     prompt_tokens_cut: NonNegativeInt = 0
     token_ids: tuple[int, ...] = ()
     text: str = ""
@@ -128,6 +86,11 @@ class SampleRecord(Record):
     warmup: bool = False
     reused: bool = False
     extra: dict[str, JsonValue] = {}
+
+    @property
+    def has_scorer_error(self) -> bool:
+        """Whether there is an answer and it was the scorer that failed: to be judged again, not to be generated."""
+        return self.status == "error" and (self.error or "").startswith(SCORER_ERROR)
 
 
 class Setting(Record):
@@ -199,11 +162,36 @@ def utc_now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
+class EarlierVerdict(Record):
+    """What one sample's answer came to before it was judged again."""
+
+    correct: float | None = None
+    scores: dict[str, float] = {}
+    why: str | None = None
+    error: str | None = None
+
+
+class Rescoring(Record):
+    """That a run's stored answers were judged again: `scoring` is how they had been judged before.
+
+    `accuracy` is the headline score by `metric` before, `accuracy_after` the one after; None where there was none.
+    `changed` keeps the earlier verdicts that became others, by sample id: all others were found again.
+    """
+
+    time: AwareDatetime = Field(default_factory=utc_now)
+    scoring: dict[str, JsonValue] = {}
+    metric: str = ""
+    accuracy: float | None = None
+    accuracy_after: float | None = None
+    changed: dict[str, EarlierVerdict] = {}
+
+
 class RunRecord(Record):
     """What was asked and where it ran, the content of `run.json`.
 
     `id` is the folder's name and is given by the store, as are `finished` and `resumed`. `fingerprint` is equal for two
-    runs that would give the same answers. `configuration` holds the resolved settings by name.
+    runs that would give the same answers. `configuration` holds the resolved settings by name. `scoring` tells how
+    answers were judged: scorer and clean-up, and for programs isolation, limits and what came of the controls.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -222,6 +210,8 @@ class RunRecord(Record):
     decoder: DecoderInfo
     seed: int = 0
     environment: Environment = Environment()
+    scoring: dict[str, JsonValue] = {}
+    rescored: tuple[Rescoring, ...] = ()
 
     @property
     def number(self) -> int:
@@ -248,12 +238,32 @@ class MetricValue(Record):
     interval: Interval | None = None
 
 
+class Reason(Record):
+    """One thing that lowers a score or endangers it: a word, its meaning, how many samples and the first few of them.
+
+    `of` is the number of samples that it could have been. A sample may have several reasons.
+    """
+
+    word: str
+    meaning: str = ""
+    count: NonNegativeInt
+    of: NonNegativeInt
+    ids: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """The count and its share, as "empty=4 (40%)"."""
+        return f"{self.word}={self.count} ({self.count / self.of:.0%})" if self.of else f"{self.word}={self.count}"
+
+
 class Summary(Record):
     """What a finished run comes to, the content of `summary.json`; all of it follows from the samples.
 
     `n` counts the samples that went into the rates, `num_errors` those that did not. `metrics` is keyed by metric id,
-    `scores` by filter; `why` and `stopped_by` count samples by word. `tokens` and `work` are sums over the `n` samples;
-    `time` and `timed_tokens` over those whose times count, so that a speed times its seconds gives its tokens.
+    `scores` by filter; `why` and `stopped_by` count samples by word; `reasons` names samples for all that lowers the
+    score. `tokens` and `work` are sums over the `n` samples; `time` and `timed_tokens` over those whose times count, so
+    that a speed times its seconds gives its tokens.
+    `blocked` says why there is no score, and then none is given, though there are answers.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -272,4 +282,6 @@ class Summary(Record):
     time: TimeLedger = TimeLedger()
     why: dict[str, int] = {}
     stopped_by: dict[str, int] = {}
+    reasons: tuple[Reason, ...] = ()
+    blocked: str | None = None
     warnings: tuple[str, ...] = ()

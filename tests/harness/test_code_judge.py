@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.errors import TaskDataError
+from lopa_bench.errors import ScorerError, TaskDataError
 from lopa_bench.harness import code_judge
 from lopa_bench.harness.code_batch import judge_all
 from lopa_bench.harness.code_judge import (
@@ -22,7 +22,7 @@ from lopa_bench.harness.code_judge import (
 )
 from lopa_bench.harness.expected import ExpectedOutputs
 from lopa_bench.harness.program import Output
-from lopa_bench.harness.sandbox import Sandbox, ScorerError
+from lopa_bench.harness.sandbox import Sandbox
 from lopa_bench.tasks.cleanup import Question, clean
 from lopa_bench.tasks.code_data import load_code_data
 from lopa_bench.tasks.known_bad import known_bad

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.errors import ConfigError, PrerequisiteError, TaskDataError
-from lopa_bench.harness import code_task
-from lopa_bench.harness.code_judge import Verdict
-from lopa_bench.harness.code_task import CodeTask, ScoringSettings, find_code_task
+from lopa_bench.errors import ConfigError, PrerequisiteError, ScorerError, TaskDataError
+from lopa_bench.harness import code_scoring
+from lopa_bench.harness.code_judge import AssertionJudge, OfficialJudge, Verdict
+from lopa_bench.harness.code_scoring import ScoringSettings
+from lopa_bench.harness.code_task import CodeTask, find_code_task
 from lopa_bench.harness.consent import VARIABLE
 from lopa_bench.harness.lm_eval_tasks import PromptSettings
-from lopa_bench.harness.sandbox import ScorerError
 from lopa_bench.tasks.base import Document, Task
 from lopa_bench.tasks.code_tasks import CODE_TASKS
 
@@ -74,7 +74,8 @@ def test_facts(name: str, data_dir: Path) -> None:
     assert second.metadata["entry_point"] in second.target + second.prompt
     source = one.source
     assert source["data"]["test"]["release"] != "unknown release"
-    assert source["scorer"] == one.judge_name
+    assert not {"scorer", "cleanup", "time_rule"} & set(source), "how answers are judged decides no answer"
+    assert one.scoring_identity["cleanup"] == one.cleanup
     assert one.citation.endswith(".")
 
 
@@ -88,7 +89,7 @@ def test_base_scores_stand_beside_the_plus_ones(data_dir: Path) -> None:
 
 def test_nothing_is_run_without_consent(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = find_code_task("humaneval", data_dir=data_dir, first=1)
-    monkeypatch.setattr(code_task, "Sandbox", None)
+    monkeypatch.setattr(code_scoring, "Sandbox", None)
     for act in (one.prepare, lambda: one.judge(one.documents()[0], "    return 1")):
         with pytest.raises(PrerequisiteError, match="--allow-code-execution"):
             act()
@@ -105,7 +106,7 @@ def test_the_variable_is_consent(data_dir: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_controls_run_before_the_first_verdict(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = task("humaneval", data_dir)
-    monkeypatch.setattr(code_task.OfficialJudge, "judge", lambda *_: Verdict(True))
+    monkeypatch.setattr(OfficialJudge, "judge", lambda *_: Verdict(True))
     for act in (one.prepare, lambda: one.judge(one.documents()[0], "x")):
         with pytest.raises(ScorerError, match="scores would be too high"):
             act()
@@ -116,7 +117,7 @@ def test_a_program_judged_already_is_not_judged_twice(data_dir: Path, monkeypatc
     document, body, _ = answer(one)
     one.prepare()
     asked: list[str] = []
-    monkeypatch.setattr(code_task.AssertionJudge, "judge", lambda _, row, source: asked.append(source) or Verdict(True))
+    monkeypatch.setattr(AssertionJudge, "judge", lambda _, row, source: asked.append(source) or Verdict(True))
     one.judge(document, body.replace("\r", "").rstrip())
     assert len(set(asked)) == len(asked) == 1
 
@@ -148,7 +149,7 @@ def test_clean_ups_by_name(cleanup: str, data_dir: Path) -> None:
     assert one.judge(document, body).correct == 1.0
     assert one.judge(document, f"```python\n{whole}\n```").correct == float(cleanup != "none")
     assert one.metric == ("pass@1,raw" if cleanup == "none" else "pass@1,cleaned")
-    assert one.source["cleanup"] == f"clean-up {cleanup}"
+    assert one.scoring_identity["cleanup"] == cleanup
 
 
 @pytest.mark.parametrize("name", ["humaneval", "humaneval+", "mbpp+-instruct"])
@@ -160,7 +161,7 @@ def test_the_package_judges_the_same_programs(name: str, data_dir: Path) -> None
     wrapped = one.judge(document, f"Here:\n```python\n{whole}\n```\n")
     assert (wrapped.scores["pass@1,raw"], wrapped.scores["pass@1,cleaned"]) == (0.0, 1.0)
     assert one.judge(document, body.replace("return", "return None and")).correct == 0.0
-    one._judge.close()  # type: ignore[attr-defined]
+    one.close()
 
 
 def test_what_does_not_fit_is_told(data_dir: Path, tmp_path: Path) -> None:
@@ -189,6 +190,7 @@ def test_a_prompt_and_a_chat_that_do_not_go_together_are_noted(data_dir: Path) -
 def test_scoring_never_imports_torch(data_dir: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom lopa_bench.harness.code_task import *\n"
+        "from lopa_bench.harness.code_scoring import ScoringSettings\n"
         "one = find_code_task('humaneval+', data_dir=Path(sys.argv[1]), first=1,"
         " scoring=ScoringSettings(allow_execution=True))\n"
         "print(one.judge(one.documents()[0], one.data.rows[0]['canonical_solution']).correct)\n"

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from lopa_bench.errors import ScorerError
 from lopa_bench.harness.code_judge import PROGRAM_LIMITS, SOLUTION_LIMITS, InputJudge, check_controls
 from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
 from lopa_bench.harness.expected import ExpectedOutputs
 from lopa_bench.harness.isolation import Limits
-from lopa_bench.harness.sandbox import Sandbox, ScorerError
+from lopa_bench.harness.sandbox import Sandbox
 from lopa_bench.tasks.code_data import load_code_data
 
 Row = dict[str, Any]

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.errors import PrerequisiteError
+from lopa_bench.errors import PrerequisiteError, ScorerError
 from lopa_bench.harness import isolation, sandbox
 from lopa_bench.harness.code_compare import Comparison
 from lopa_bench.harness.code_judge import AssertionJudge, check_controls
 from lopa_bench.harness.isolation import Isolation, Limits
 from lopa_bench.harness.program import Output, read_output
-from lopa_bench.harness.sandbox import Sandbox, ScorerError, choose_isolation
+from lopa_bench.harness.sandbox import Sandbox, choose_isolation
 
 
 @pytest.fixture(autouse=True)

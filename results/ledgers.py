@@ -1,0 +1,61 @@
+"""What is counted and timed for every sample, and the base of everything that is stored."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+
+
+class Record(BaseModel):
+    """Base of everything stored: frozen, no unknown fields, finite numbers only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class TokenLedger(Record):
+    """Tokens of one sample, or sums of them.
+
+    `prompt`: tokens given to the model. `useful`: generated before the first EOS, the EOS itself not counted.
+    `committed`: every slot filled for good, EOS and what follows it included. `kept`: tokens of the text that is left
+    after stop strings and post-processing.
+    """
+
+    prompt: NonNegativeInt = 0
+    useful: NonNegativeInt = 0
+    committed: NonNegativeInt = 0
+    kept: NonNegativeInt = 0
+
+
+class WorkLedger(Record):
+    """Work of one sample, or sums of it.
+
+    `prefill_calls`: model calls the prompt went through. `rounds`: scheduling steps that ran the network; the branches
+    verified together are one round. An autoregressive decoder's rounds are the calls that gave a useful token: the call
+    that only finds the EOS is not one. `model_calls`: calls of the network. `branch_forwards`: branches computed,
+    summed over rounds. `positions`: token slots computed, over all branches.
+    """
+
+    prefill_calls: NonNegativeInt = 0
+    rounds: NonNegativeInt = 0
+    model_calls: NonNegativeInt = 0
+    branch_forwards: NonNegativeInt = 0
+    positions: NonNegativeInt = 0
+
+
+class TimeLedger(Record):
+    """Seconds of one sample, or sums of them, by a monotonic clock with the device synchronised at both ends.
+
+    `prefill_s`: the rounds that read the prompt into the cache, whatever else they decoded; 0 for a decoder that keeps
+    no cache and reads it in every round. `decode_s`: all other rounds, communication included. `comm_s`: the part of
+    `decode_s` spent in communication between processes. `first_round_s`: the first round that decoded anything, a part
+    of the other two; None when it was not measured. Tokenising, text work and scoring are in none of them.
+    """
+
+    prefill_s: NonNegativeFloat = 0.0
+    decode_s: NonNegativeFloat = 0.0
+    comm_s: NonNegativeFloat = 0.0
+    first_round_s: NonNegativeFloat | None = None
+
+    @property
+    def total_s(self) -> float:
+        """Seconds from the prompt's first call to the last round."""
+        return self.prefill_s + self.decode_s
