@@ -11,6 +11,7 @@ from lopa_bench.decoders.base import Decoder, filled
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.options import DecoderConfig
 from lopa_bench.decoders.rounds import Round
+from lopa_bench.models.forward import Forward
 from lopa_bench.models.visibility import CAUSAL
 
 
@@ -25,6 +26,7 @@ class ARDecoder(Decoder):
     name = "ar"
     config_type = ARConfig
     needs_diffusion = False
+    batches = True
 
     @property
     def round_range(self) -> tuple[int, int]:
@@ -36,20 +38,14 @@ class ARDecoder(Decoder):
         """The budget ends it."""
         return None
 
-    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
         cache = self.model.new_cache(canvas.prompt_length + self.config.max_new_tokens)
         for index in range(self.config.max_new_tokens):
             start, stop = cache.length, len(canvas)
-            logits = self.model.predict(
-                self._input(canvas, start),
-                (stop, stop + 1),
-                start=start,
-                cache=cache,
-                num_commit=stop - start,
-                visibility=CAUSAL,
-            )
+            rows = (stop, stop + 1)
+            yield (call := Forward(self._input(canvas, start), rows, start, cache, stop - start, CAUSAL))
             cache.commit()
-            [scores] = self._score(logits, stop, "probability", generator)
+            [scores] = self._score(call.logits, stop, "probability", generator)
             token = int(scores.token[0])
             canvas.tokens.append(token)
             positions, tokens = filled(canvas, [stop], [token])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +15,7 @@ from lopa_bench.decoders.confidence import Scores, forbid, host_scores
 from lopa_bench.decoders.options import DecoderConfig
 from lopa_bench.decoders.rounds import Generation, Round
 from lopa_bench.errors import ConfigError, DecodeError
+from lopa_bench.models.forward import Forward
 from lopa_bench.models.language_model import LanguageModel
 
 
@@ -26,6 +28,8 @@ class Decoder(ABC):
     name: ClassVar[str]
     config_type: ClassVar[type[DecoderConfig]]
     needs_diffusion: ClassVar[bool] = True
+    batches: ClassVar[bool] = False
+    """Whether its calls may be carried out together with those of other answers."""
 
     def __init__(self, model: LanguageModel, config: Any) -> None:
         if self.needs_diffusion == model.config.causal:
@@ -56,7 +60,8 @@ class Decoder(ABC):
             stop_at_eos=self.config.early_stop,
         )
         generator = torch.Generator(self.model.device).manual_seed(seed)
-        return Generation(canvas, watched(self._rounds(canvas, generator), self.most_idle_rounds))
+        steps = watched(self._rounds(canvas, generator), canvas, self.most_idle_rounds)
+        return Generation(canvas, steps, self.model.carry_out)
 
     def _check_prompt(self, prompt: Sequence[int]) -> None:
         limit, budget = self.model.config.max_positions, self.config.max_new_tokens
@@ -73,8 +78,11 @@ class Decoder(ABC):
             )
 
     @abstractmethod
-    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
-        """Decode to the end, yielding each round after it changed the canvas."""
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
+        """Decode to the end, yielding each round after it changed the canvas.
+
+        A decoder that `batches` yields its forwards too, and reads their logits when it is asked for the next step.
+        """
 
     @property
     @abstractmethod
@@ -122,15 +130,18 @@ def filled(canvas: Canvas, positions: Sequence[int], tokens: Sequence[int]) -> t
     return tuple(position - canvas.prompt_length for position, _ in kept), tuple(token for _, token in kept)
 
 
-def watched(rounds: Iterator[Round], most_idle: int | None) -> Iterator[Round]:
-    """The same rounds, ended when `most_idle` + 1 of them in a row filled nothing.
+def watched(steps: Iterator[Round | Forward], canvas: Canvas, most_idle: int | None) -> Iterator[Round | Forward]:
+    """The same steps, each round with its number of open slots, ended when `most_idle` + 1 in a row filled nothing.
 
     Raises:
         DecodeError: such a row was seen; at temperature 0 it would go on for ever.
     """
     num_idle = 0
-    for one in rounds:
-        yield one
+    for one in steps:
+        if isinstance(one, Forward):
+            yield one
+            continue
+        yield replace(one, num_slots=len(canvas) - canvas.prompt_length)
         num_idle = 0 if one.positions else num_idle + 1
         if most_idle is not None and num_idle > most_idle:
             raise DecodeError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +25,7 @@ from lopa_bench.decoders.semi_autoregressive import BlockCache, Chooser, LLaDARu
 from lopa_bench.decoders.vanilla import quota_chooser, quotas
 from lopa_bench.errors import ConfigError
 from lopa_bench.models.cache import KVCache
+from lopa_bench.models.forward import Forward
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +123,7 @@ class FastDLLMDecoder(Decoder):
 
     name = "fast-dllm"
     config_type = FastDLLMConfig
+    batches = True
 
     @property
     def round_range(self) -> tuple[int, int]:
@@ -139,7 +141,7 @@ class FastDLLMDecoder(Decoder):
         planned = self.config.rule == "dream" and (self.config.cache == "none" or self.config.decides == "steps")
         return None if planned else super().most_idle_rounds
 
-    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
         config = self.config
         if config.rule == "llada":
             return block_rounds(
@@ -164,7 +166,7 @@ class FastDLLMDecoder(Decoder):
         plan = quotas(config.max_new_tokens, config.block_size, config.steps)
         return quota_chooser(canvas, config.block_size, plan)
 
-    def _dream_global(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+    def _dream_global(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
         """Dream without a cache: a cap of slots a forward, what misses the threshold is carried over.
 
         Whenever the planned forwards run out, one is added for each slot refused in the last of them, and the
@@ -178,8 +180,8 @@ class FastDLLMDecoder(Decoder):
             masks = canvas.masks(*span)
             if not masks and config.early_stop:
                 return
-            logits = self.model.predict(self._input(canvas, 0), (canvas.prompt_length, span[1]))
-            [scores] = self._score(logits, canvas.prompt_length, "probability", generator)
+            yield (call := Forward(self._input(canvas, 0), (canvas.prompt_length, span[1])))
+            [scores] = self._score(call.logits, canvas.prompt_length, "probability", generator)
             of_masks = scores.at(masks)
             count = min(cap + carried, len(masks))
             order = ranked(of_masks.confidence, masks, span, count) if count else []
@@ -192,7 +194,7 @@ class FastDLLMDecoder(Decoder):
             if canvas.is_closed:
                 return
 
-    def _dream_blocks(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+    def _dream_blocks(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
         """Dream with a cache, block after block."""
         config = self.config
         whole_canvas(canvas, config.block_size)
@@ -204,8 +206,8 @@ class FastDLLMDecoder(Decoder):
             times = dream_timesteps(config.steps_in(block.size), config.eps)
             span = policy.window(canvas, block, 0)
             first = block.start
-            logits = self.model.predict(self._input(canvas, *span), (first, first + 1), start=0, cache=cache)
-            [scores] = self._score(logits, first, "probability", generator)
+            yield (call := Forward(self._input(canvas, *span), (first, first + 1), cache=cache))
+            [scores] = self._score(call.logits, first, "probability", generator)
             policy.hold(cache, canvas, block)
             forced = config.decides == "threshold" and bool(scores.probability[0] < config.threshold)
             yield self._commit(canvas, Choice([first], int(forced)), scores.token.tolist(), index, span)
@@ -215,7 +217,7 @@ class FastDLLMDecoder(Decoder):
                 if config.decides == "steps" and step >= len(times) - 1:
                     break
                 span = policy.window(canvas, block, step)
-                choice, tokens = self._dream_inner(canvas, block, cache, span, times, step, generator)
+                choice, tokens = yield from self._dream_inner(canvas, block, cache, span, times, step, generator)
                 yield self._commit(canvas, choice, tokens, index, span)
                 index += 1
                 step += 1
@@ -231,13 +233,13 @@ class FastDLLMDecoder(Decoder):
         times: Tensor,
         step: int,
         generator: torch.Generator,
-    ) -> tuple[Choice, list[int]]:
+    ) -> Generator[Forward, None, tuple[Choice, list[int]]]:
         """One forward inside a block: slots to fill, and their tokens."""
         config = self.config
         by_threshold = config.decides == "threshold"
         masks = canvas.masks(block.start, block.stop)
         first = block.start + (block.start not in masks)
-        logits = self._rows_of_block(canvas, block, cache, span, first)
+        logits = yield from self._rows_of_block(canvas, block, cache, span, first)
         if not masks:
             return Choice([]), []
         # Without a threshold the authors' cached loop ranks by negative entropy, whatever it is told.
@@ -250,7 +252,9 @@ class FastDLLMDecoder(Decoder):
             choice = Choice(ranked(confidence, masks, span, count) if count else [])
         return choice, scores.at(choice.positions).token.tolist()
 
-    def _rows_of_block(self, canvas: Canvas, block: Block, cache: KVCache, span: tuple[int, int], first: int) -> Tensor:
+    def _rows_of_block(
+        self, canvas: Canvas, block: Block, cache: KVCache, span: tuple[int, int], first: int
+    ) -> Generator[Forward, None, Tensor]:
         """One forward; logits of a block's slots from `first` on, which is its first slot only if a mask is left there.
 
         That can be only where the mask id may be proposed. Rows that speak of the next slot are then shifted as in the
@@ -258,8 +262,8 @@ class FastDLLMDecoder(Decoder):
         """
         repeat = first == block.start and self.model.config.logit_shift
         rows = (first + repeat, max(block.stop, first + repeat + 1) if repeat else block.stop)
-        logits = self.model.predict(self._input(canvas, *span), rows, start=span[0], cache=cache)
-        return torch.cat((logits[:, :1], logits), dim=1) if repeat else logits
+        yield (call := Forward(self._input(canvas, *span), rows, span[0], cache))
+        return torch.cat((call.logits[:, :1], call.logits), dim=1) if repeat else call.logits
 
     @staticmethod
     def _commit(canvas: Canvas, choice: Choice, tokens: list[int], index: int, span: tuple[int, int]) -> Round:

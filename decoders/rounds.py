@@ -1,11 +1,17 @@
-"""What a decoder yields: one `Round` per scheduling step, and the `Generation` that they belong to."""
+"""What a decoder yields: one `Round` per scheduling step, and the `Generation` that they belong to.
+
+Between rounds a decoder may yield a `Forward`: a call of the network that it needs before it can go on. Whoever
+consumes the steps carries it out, alone or together with those of other answers. Decoders that call the model
+themselves yield rounds only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from lopa_bench.decoders.canvas import Canvas
+from lopa_bench.models.forward import Forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,9 @@ class Round:
         branches: LoPA's candidates, in the order they were compared.
         winner: index of the chosen one.
         no_candidate: LoPA found no position to look ahead to, though it would have used one.
+        num_slots: slots of the answer that are open after the round, filled or masked; set by `Decoder.decode`.
+        would_fill: LoPA: slots that each of `branches` would have filled, its lookahead included, had it won; for a
+            trace, which must ask before the next round begins.
     """
 
     index: int
@@ -59,20 +68,35 @@ class Round:
     branches: tuple[BranchInfo, ...] = ()
     winner: int | None = None
     no_candidate: bool = False
+    num_slots: int = 0
+    would_fill: Callable[[], tuple[int, ...]] | None = field(default=None, compare=False, repr=False)
+
+
+CarryOut = Callable[[Sequence[Forward]], None]
+"""Sets the logits of some forwards, as `LanguageModel.carry_out` does."""
 
 
 class Generation:
     """One answer in the making: iterate it for its rounds, then read `answer`.
 
-    All state belongs to the generation, so that several may be in progress on one decoder.
+    All state belongs to the generation, so that several may be in progress on one decoder. `steps` are the rounds and
+    the forwards between them, for those who carry these out themselves; it is the same sequence, to be consumed once.
     """
 
-    def __init__(self, canvas: Canvas, rounds: Iterator[Round]) -> None:
+    def __init__(self, canvas: Canvas, steps: Iterator[Round | Forward], carry_out: CarryOut) -> None:
         self.canvas = canvas
-        self._rounds = rounds
+        self.steps = steps
+        self._rounds = self._carried_out(carry_out)
 
     def __iter__(self) -> Iterator[Round]:
         return self._rounds
+
+    def _carried_out(self, carry_out: CarryOut) -> Iterator[Round]:
+        for step in self.steps:
+            if isinstance(step, Forward):
+                carry_out([step])
+            else:
+                yield step
 
     def run(self) -> list[Round]:
         """Decode to the end and return all rounds."""

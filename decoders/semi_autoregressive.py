@@ -18,6 +18,7 @@ from lopa_bench.decoders.confidence import Sampling, Scores, filter_logits, forb
 from lopa_bench.decoders.rounds import Round
 from lopa_bench.decoders.selection import Choice
 from lopa_bench.models.cache import KVCache
+from lopa_bench.models.forward import Forward
 
 Chooser = Callable[[int, Sequence[int], Tensor, tuple[int, int]], Choice]
 """(step within the block, masked positions, their confidences, bounds of the input) -> positions to fill."""
@@ -106,7 +107,7 @@ def block_rounds(
     cache_policy: BlockCache = BlockCache("none"),
     rule: LLaDARule = LLaDARule(),
     refine_always: bool = False,
-) -> Iterator[Round]:
+) -> Iterator[Round | Forward]:
     """Fill block after block, `choose` saying which slots each forward fills.
 
     Args:
@@ -132,13 +133,13 @@ def block_rounds(
             masks = canvas.masks(block.start, block.stop)
             # Committing the prefix keeps the row before the block, which families with shifted rows read later.
             num_commit = block.start if cache is not None and step == 0 else 0
-            logits = _forward(decoder, canvas, cache, (start, stop), masks, num_commit)
+            yield (call := _forward(decoder, canvas, cache, (start, stop), masks, num_commit))
             if cache is not None and step == 0:
                 cache.commit()
                 cache_policy.hold(cache, canvas, block)
             choice, positions, tokens = Choice([]), [], []
             if masks:
-                scores = llada_scores(decoder, logits, masks[0], rule, generator)
+                scores = llada_scores(decoder, call.logits, masks[0], rule, generator)
                 choice = choose(step, masks, scores.at(masks).confidence, (start, stop))
                 positions = sorted(choice.positions)
                 tokens = scores.at(positions).token.tolist()
@@ -165,9 +166,8 @@ def _forward(
     span: tuple[int, int],
     masks: Sequence[int],
     num_commit: int,
-) -> Tensor:
-    """One call over the slots of `span`, returning the rows from the first to the last mask."""
+) -> Forward:
+    """A call over the slots of `span` for the rows from the first to the last mask."""
     start, stop = span
     rows = (masks[0], masks[-1] + 1) if masks else (start + 1, start + 1)
-    tokens = decoder._input(canvas, start, stop)
-    return decoder.model.predict(tokens, rows, start=start, cache=cache, num_commit=num_commit)
+    return Forward(decoder._input(canvas, start, stop), rows, start, cache, num_commit)

@@ -16,6 +16,7 @@ from lopa_bench.decoders.rounds import Round
 from lopa_bench.decoders.selection import Choice, dream_count, dream_timesteps, ranked, split_evenly
 from lopa_bench.decoders.semi_autoregressive import Chooser, LLaDARule, block_rounds, llada_scores
 from lopa_bench.errors import ConfigError, DecodeError
+from lopa_bench.models.forward import Forward
 
 DREAM_ALGORITHMS = {"entropy": "neg_entropy", "maskgit_plus": "probability", "topk_margin": "margin", "origin": ""}
 
@@ -81,6 +82,7 @@ class VanillaDecoder(Decoder):
 
     name = "vanilla"
     config_type = VanillaConfig
+    batches = True
 
     @property
     def round_range(self) -> tuple[int, int]:
@@ -92,7 +94,7 @@ class VanillaDecoder(Decoder):
         """The plan ends it."""
         return None
 
-    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+    def _rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
         config = self.config
         if config.rule == "dream":
             return self._dream_rounds(canvas, generator)
@@ -104,15 +106,15 @@ class VanillaDecoder(Decoder):
 
     def _planned_rounds(
         self, canvas: Canvas, plan: list[list[int]], rule: LLaDARule, generator: torch.Generator
-    ) -> Iterator[Round]:
+    ) -> Iterator[Round | Forward]:
         """LLaDA's own loop: every planned forward runs, and a mask left behind may still be filled in a later block."""
         whole_canvas(canvas, self.config.block_size)
         size, index = len(canvas), 0
         for block, counts in zip(canvas.blocks[1:], plan, strict=True):
             for count in counts:
                 masks = canvas.masks(0, block.stop)
-                logits = self.model.predict(self._input(canvas, 0), (canvas.prompt_length, block.stop))
-                scores = llada_scores(self, logits, canvas.prompt_length, rule, generator)
+                yield (call := Forward(self._input(canvas, 0), (canvas.prompt_length, block.stop)))
+                scores = llada_scores(self, call.logits, canvas.prompt_length, rule, generator)
                 picked = sorted(ranked(scores.at(masks).confidence, masks, (0, size), count)) if masks else []
                 tokens = scores.at(picked).token.tolist()
                 fill(canvas, picked, tokens)
@@ -121,7 +123,7 @@ class VanillaDecoder(Decoder):
                 if canvas.is_closed:
                     return
 
-    def _dream_rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round]:
+    def _dream_rounds(self, canvas: Canvas, generator: torch.Generator) -> Iterator[Round | Forward]:
         config = self.config
         whole_canvas(canvas, config.max_new_tokens)
         times = dream_timesteps(config.num_steps, config.eps)
@@ -130,9 +132,9 @@ class VanillaDecoder(Decoder):
             masks = canvas.masks(0, size)
             if not masks and config.early_stop:
                 return
-            logits = self.model.predict(self._input(canvas, 0), (canvas.prompt_length, size))
+            yield (call := Forward(self._input(canvas, 0), (canvas.prompt_length, size)))
             strategy = DREAM_ALGORITHMS[config.alg] or "probability"
-            [scores] = self._score(logits, canvas.prompt_length, strategy, generator)
+            [scores] = self._score(call.logits, canvas.prompt_length, strategy, generator)
             picked = sorted(self._dream_pick(scores.at(masks), masks, times, step, size, generator))
             tokens = scores.at(picked).token.tolist()
             fill(canvas, picked, tokens)

@@ -10,7 +10,8 @@ from torch import Tensor
 from lopa_bench.errors import DecodeError
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
-from lopa_bench.models.network import Transformer
+from lopa_bench.models.forward import Forward
+from lopa_bench.models.network import Transformer, Window
 from lopa_bench.models.visibility import FULL, Visibility
 
 
@@ -69,16 +70,63 @@ class LanguageModel:
         Raises:
             DecodeError: the window leaves the cache, or the row before the window is not known.
         """
-        batch, window = tokens.shape
         if cache is not None:
-            cache.begin(start, start + window, num_commit)
-        causal = visibility.kind == "causal" and start == 0 and (cache is None or cache.extent == 0)
-        mask = None if causal else self._mask(batch, window, start, cache, visibility, lengths)
-        tokens = tokens.to(self.device, non_blocking=True)
-        hidden = self.network(tokens, mask=mask, causal=causal, cache=cache, start=start)
+            cache.begin(start, start + tokens.shape[1], num_commit)
+        window = self._window(tokens, start, cache, visibility, lengths)
+        hidden = self.network(tokens.to(self.device, non_blocking=True), windows=(window,))
         if cache is not None:
             cache.stage_boundary(hidden)
         return self.network.logits(self._rows(hidden, predict, start, cache))
+
+    @torch.inference_mode()
+    def carry_out(self, forwards: Sequence[Forward]) -> None:
+        """Answer the calls of several independent answers by one pass of the network, setting the `logits` of each.
+
+        The windows are packed one after another in one row: there is no padding, every window attends by itself to
+        its own cache, and the weights are read once for all of them. A call that failed may be carried out again.
+
+        Raises:
+            DecodeError: as `predict`.
+        """
+        if len(forwards) == 1:
+            [one] = forwards
+            one.logits = self.predict(
+                one.tokens,
+                one.predict,
+                start=one.start,
+                cache=one.cache,
+                num_commit=one.num_commit,
+                visibility=one.visibility,
+            )
+            return
+        for one in forwards:
+            if one.cache is not None:
+                one.cache.begin(one.start, one.start + one.length, one.num_commit)
+        windows = [self._window(one.tokens, one.start, one.cache, one.visibility, None) for one in forwards]
+        tokens = torch.cat([one.tokens for one in forwards], dim=1)
+        hidden = self.network(tokens.to(self.device, non_blocking=True), windows=windows)
+        rows = []
+        for one, part in zip(forwards, hidden.split([one.length for one in forwards], dim=1), strict=True):
+            if one.cache is not None:
+                one.cache.stage_boundary(part)
+            rows.append(self._rows(part, one.predict, one.start, one.cache))
+        logits = self.network.logits(torch.cat(rows, dim=1)).split([part.shape[1] for part in rows], dim=1)
+        for one, own in zip(forwards, logits, strict=True):
+            one.logits = own
+
+    def _window(
+        self,
+        tokens: Tensor,
+        start: int,
+        cache: KVCache | None,
+        visibility: Visibility,
+        lengths: Sequence[int] | None,
+    ) -> Window:
+        """What the tokens [B, T] may see, for the network."""
+        batch, length = tokens.shape
+        causal = visibility.kind == "causal" and start == 0 and (cache is None or cache.extent == 0)
+        mask = None if causal else self._mask(batch, length, start, cache, visibility, lengths)
+        return Window(length, start, mask, causal, cache)
 
     def _mask(
         self,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's usual name
@@ -68,6 +70,24 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
 
 
+class Window(NamedTuple):
+    """Where the tokens of one row, or of a part of it, stand, and what they may see.
+
+    Attributes:
+        length: tokens.
+        start: absolute position of the first.
+        mask: bool, True where attention is allowed, broadcastable to [B, 1, length, S], S the keys in view; or None.
+        causal: the causal rule in place of a mask; only without a cached prefix.
+        cache: holds the prefix, or None.
+    """
+
+    length: int
+    start: int = 0
+    mask: Tensor | None = None
+    causal: bool = False
+    cache: KVCache | None = None
+
+
 class Attention(nn.Module):
     """Grouped-query attention with rotary positions, over a cache or without one."""
 
@@ -89,23 +109,32 @@ class Attention(nn.Module):
         if self.q_norm is not None and self.k_norm is not None:
             query, key = self.q_norm(query), self.k_norm(key)
         query, key = rotate(query, step.cosine, step.sine), rotate(key, step.cosine, step.sine)
-        out = self._mix(query, key, value, step)
+        if len(step.windows) == 1:
+            out = self._mix(query, key, value, step.windows[0])
+        else:
+            out = self._mix_apart(query, key, value, step.windows)
         return self.o_proj(out.transpose(1, 2).flatten(2))
 
     def _heads(self, projected: Tensor) -> Tensor:
         return projected.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
-    def _mix(self, query: Tensor, key: Tensor, value: Tensor, step: Step) -> Tensor:
-        cache = step.cache
+    def _mix_apart(self, query: Tensor, key: Tensor, value: Tensor, windows: Sequence[Window]) -> Tensor:
+        """Windows that stand one after another in one row: each sees itself and its own cache, none the others."""
+        lengths = [window.length for window in windows]
+        parts = zip(*(heads.split(lengths, dim=2) for heads in (query, key, value)), windows, strict=True)
+        return torch.cat([self._mix(*part) for part in parts], dim=2)
+
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, window: Window) -> Tensor:
+        cache = window.cache
         if cache is None:
-            return attend(query, key, value, step.mask, step.causal)
+            return attend(query, key, value, window.mask, window.causal)
         if query.shape[0] == 1:
-            key, value = cache.write(self.layer, step.start, key, value)
-            return attend(query, key, value, step.mask, step.causal)
+            key, value = cache.write(self.layer, window.start, key, value)
+            return attend(query, key, value, window.mask, window.causal)
         cache.stage(self.layer, key, value)
         if cache.length == 0:
-            return attend(query, key, value, step.mask, step.causal)
-        return attend_with_prefix(query, key, value, *cache.prefix(self.layer), step.mask)
+            return attend(query, key, value, window.mask, window.causal)
+        return attend_with_prefix(query, key, value, *cache.prefix(self.layer), window.mask)
 
 
 class MLP(nn.Module):
@@ -138,22 +167,12 @@ class Layer(nn.Module):
         return hidden + self.mlp(self.mlp_norm(hidden))
 
 
-class Step:
-    """What all layers of one forward share: rotary tables, the mask, and the cache with the window's place in it."""
+class Step(NamedTuple):
+    """What all layers of one forward share: rotary tables, and the windows with what each may see."""
 
-    __slots__ = ("cache", "causal", "cosine", "mask", "sine", "start")
-
-    def __init__(
-        self,
-        cosine: Tensor,
-        sine: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        cache: KVCache | None = None,
-        start: int = 0,
-    ) -> None:
-        self.cosine, self.sine, self.mask, self.causal = cosine, sine, mask, causal
-        self.cache, self.start = cache, start
+    cosine: Tensor
+    sine: Tensor
+    windows: Sequence[Window]
 
 
 class Transformer(nn.Module):
@@ -177,6 +196,7 @@ class Transformer(nn.Module):
         causal: bool = False,
         cache: KVCache | None = None,
         start: int = 0,
+        windows: Sequence[Window] | None = None,
     ) -> Tensor:
         """Hidden states after the final norm.
 
@@ -187,22 +207,26 @@ class Transformer(nn.Module):
             causal: the causal rule in place of a mask; only without a cached prefix.
             cache: holds the prefix; a single window is written into it, several are staged.
             start: absolute position of the first token.
+            windows: several windows packed one after another in one row, T their lengths' sum, in place of the four
+                arguments before.
 
         Returns:
             [B, T, hidden_size].
         """
         hidden = self.embed(tokens)
-        cosine, sine = self._rope(tokens, positions, start, hidden)
-        step = Step(cosine, sine, mask, causal, cache, start)
+        windows = windows or (Window(tokens.shape[1], start, mask, causal, cache),)
+        step = Step(*self._rope(positions, windows, hidden), windows)
         for layer in self.layers:
             hidden = layer(hidden, step)
         return self.norm(hidden)
 
-    def _rope(self, tokens: Tensor, positions: Tensor | None, start: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _rope(self, positions: Tensor | None, windows: Sequence[Window], like: Tensor) -> tuple[Tensor, Tensor]:
         if positions is None:
-            stop = start + tokens.shape[1]
-            cosine, sine = self.rotary.tables(stop, like)
-            return cosine[start:stop], sine[start:stop]
+            cosine, sine = self.rotary.tables(max(window.start + window.length for window in windows), like)
+            spans = [slice(window.start, window.start + window.length) for window in windows]
+            if len(spans) == 1:
+                return cosine[spans[0]], sine[spans[0]]
+            return torch.cat([cosine[span] for span in spans]), torch.cat([sine[span] for span in spans])
         cosine, sine = self.rotary.tables(int(positions.max()) + 1, like)
         cosine, sine = cosine[positions], sine[positions]
         return (cosine, sine) if positions.dim() == 1 else (cosine.unsqueeze(1), sine.unsqueeze(1))
@@ -210,7 +234,10 @@ class Transformer(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores [..., vocab_size] of hidden states [..., hidden_size]."""
         weight = self.embed.weight if self.config.tied_head else self.head.weight
-        return F.linear(hidden, weight)
+        # As one matrix: chosen rows of several windows do not lie together, and the product of such a view would copy
+        # the vocabulary's weights once per window.
+        rows = hidden.reshape(-1, hidden.shape[-1])
+        return F.linear(rows, weight).view(*hidden.shape[:-1], weight.shape[0])
 
     @property
     def num_parameters(self) -> int:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
+from lopa_bench.models.forward import Forward
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.visibility import FULL, Visibility
@@ -102,6 +103,7 @@ class ScriptedModel(LanguageModel):
         self.script = script
         self.name = "scripted"
         self.calls: list[Call] = []
+        self.together: list[int] = []
         self._config = tiny_config(kind, **changes)
         self._dtype = dtype
 
@@ -143,3 +145,9 @@ class ScriptedModel(LanguageModel):
             for index, position in enumerate(range(*predict)):
                 logits[branch, index] = self.script(position, window)
         return logits
+
+    def carry_out(self, forwards: Sequence[Forward]) -> None:
+        """One by one; several at once are noted in `together`."""
+        self.together.append(len(forwards))
+        for one in forwards:
+            super().carry_out([one])
