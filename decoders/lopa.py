@@ -12,8 +12,9 @@ of the block, and branches are compared over the masks of their own open block. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import torch
@@ -100,8 +101,9 @@ class LoPADecoder(Decoder):
             winner = branches[won]
             canvas.adopt(winner.canvas)
             chosen = rule.fill(canvas, verdicts[won])
-            branches = self._spawn(canvas, rule, verdicts[won], chosen)
             positions, tokens = filled(canvas, *winning_slots(winner, chosen))
+            would_fill = partial(counterfactual, rule, branches, verdicts, {won: len(positions)})
+            branches = self._spawn(canvas, rule, verdicts[won], chosen)
             yield Round(
                 index=index,
                 positions=positions,
@@ -115,6 +117,7 @@ class LoPADecoder(Decoder):
                 branches=tuple(infos),
                 winner=won,
                 no_candidate=config.branches > 1 and len(branches) == 1,
+                would_fill=would_fill,
             )
             if canvas.is_closed:
                 return
@@ -150,3 +153,21 @@ def winning_slots(winner: Branch, chosen: Fill) -> tuple[list[int], list[int]]:
     if winner.position is None or winner.token is None:
         return chosen.positions, chosen.tokens
     return [winner.position, *chosen.positions], [winner.token, *chosen.tokens]
+
+
+def counterfactual(
+    rule: FillRule, branches: Sequence[Branch], verdicts: Sequence[Scores], known: dict[int, int]
+) -> tuple[int, ...]:
+    """Slots that each branch would have filled in its round, its lookahead included; `known` says it of the winner.
+
+    The logits that scored a branch are those that it would have been filled with, so nothing is computed anew.
+    """
+    return tuple(
+        known[index] if index in known else _num_filled(rule, branch, verdicts[index])
+        for index, branch in enumerate(branches)
+    )
+
+
+def _num_filled(rule: FillRule, branch: Branch, scores: Scores) -> int:
+    canvas = branch.canvas.copy()
+    return len(filled(canvas, *winning_slots(branch, rule.fill(canvas, scores)))[0])

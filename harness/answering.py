@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,13 @@ class Answerer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of some ids, without special tokens and with every space as it was generated."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def spell(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return the text of each id by itself, special tokens by their names."""
+        return {
+            token: self.tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            for token in sorted(set(ids))
+        }
 
     def _before_stop_token(self, ids: Sequence[int], stop: Sequence[str]) -> tuple[Sequence[int], str | None]:
         """Cut at the first id that is, as a special token, one of the stop strings; decoding would drop it unseen."""

@@ -98,6 +98,7 @@ class _Books:
     last_position: list[int] = field(default_factory=list)
     prefill_s: float = 0.0
     first_round_s: float | None = None
+    observed_s: float = 0.0
     trace: list[RoundRecord] = field(default_factory=list)
 
     def enter(self, one: Round) -> None:
@@ -130,13 +131,16 @@ def generate(
     exhausted memory or masks left in the answer end in an outcome with an error; any other exception is a fault of the
     program and passes through.
 
+    The seconds that traces and listeners take are not counted. At that point of a round its results are on the host
+    and next to nothing is queued on the device, so that leaving them out hides no work of the device.
+
     Args:
         decoder: what decodes.
         prompt_ids: the prompt's token ids.
         seed: of this answer's own random numbers.
         clock: the device's clock; by default that of the decoder's model.
         trace: keep every round.
-        on_round: called after every round, inside the measured time; for a live view only.
+        on_round: called after every round, as by a live view.
     """
     clock = clock or clock_for(decoder.model.device)
     books = _Books(decoder.config.max_new_tokens)
@@ -152,7 +156,7 @@ def generate(
             raise
         error = str(problem) if isinstance(problem, DecodeError) else _free_memory(problem)
     clock.synchronise()
-    elapsed = max(clock.now() - start, 0.0)
+    elapsed = max(clock.now() - start - books.observed_s, 0.0)
     return _outcome(decoder, len(prompt_ids), generation, books, elapsed, error)
 
 
@@ -170,12 +174,15 @@ def _consume(
             clock.synchronise()
             _cross_border(books, one, clock.now() - start)
         books.enter(one)
+        if not trace and on_round is None:
+            continue
+        now = clock.now()
         if trace:
-            now = clock.now()
             books.trace.append(round_record(one, now - before))
-            before = now
         if on_round is not None:
             on_round(one)
+        before = clock.now()
+        books.observed_s += before - now
 
 
 def _cross_border(books: _Books, first: Round, seconds: float) -> None:
@@ -224,7 +231,8 @@ def _outcome(
 
 
 def round_record(one: Round, seconds: float | None = None) -> RoundRecord:
-    """Return a round as it is stored in a trace."""
+    """Return a round as it is stored in a trace; must be called before the next round begins."""
+    would_fill: Sequence[int | None] = one.would_fill() if one.would_fill is not None else (None,) * len(one.branches)
     return RoundRecord(
         index=one.index,
         positions=one.positions,
@@ -235,6 +243,8 @@ def round_record(one: Round, seconds: float | None = None) -> RoundRecord:
         input_length=one.input_length,
         prefill=one.prefill,
         num_forced=one.num_forced,
+        num_slots=one.num_slots,
+        no_candidate=one.no_candidate,
         branches=tuple(
             BranchRecord(
                 position=branch.position,
@@ -242,8 +252,9 @@ def round_record(one: Round, seconds: float | None = None) -> RoundRecord:
                 creation=branch.creation,
                 score=branch.score,
                 num_masks=branch.num_masks,
+                num_filled=num_filled,
             )
-            for branch in one.branches
+            for branch, num_filled in zip(one.branches, would_fill, strict=True)
         ),
         winner=one.winner,
         seconds=None if seconds is None else max(seconds, 0.0),

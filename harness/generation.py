@@ -9,6 +9,7 @@ from lopa_bench.harness import identity
 from lopa_bench.harness.loading import answerer_for
 from lopa_bench.harness.progress import Reporter, Running
 from lopa_bench.harness.records import sample_record
+from lopa_bench.results.trace import ids_in
 
 if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answer
@@ -39,7 +40,8 @@ def generate_missing(
         for document in missing:
             sample, answer = _ask(job, lm, document)
             if job.settings["trace"]:
-                writer.append_trace(sample.id, answer.outcome.rounds)
+                rounds = answer.outcome.rounds
+                writer.append_trace(sample.id, rounds, lm.answerer.spell(ids_in(rounds)))
             writer.append(sample)
             running.add(sample)
             reporter.sampled(sample, running)

@@ -93,7 +93,11 @@ def sample_record(task: Task, document: Document, answer: Answer, seed: int) -> 
         time=outcome.time,
         seed=seed,
         masks_left=outcome.masks_left,
-        extra={"discarded": outcome.num_discarded, "revised": outcome.num_revised},
+        extra={
+            "discarded": outcome.num_discarded,
+            "revised": outcome.num_revised,
+            **({"cluster": str(document.metadata["cluster"])} if "cluster" in document.metadata else {}),
+        },
     )
     if outcome.error is not None:
         return sample.model_copy(update={"status": "error", "error": outcome.error})

@@ -61,6 +61,12 @@ def timed(samples: Samples) -> list[SampleRecord]:
     return [sample for sample in counted(samples) if not sample.warmup and not sample.reused]
 
 
+def clusters(samples: Samples) -> list[str | None]:
+    """Return the cluster of each sample, as its task gave it; None where a task has none."""
+    names = [sample.extra.get("cluster") for sample in samples]
+    return [None if name is None else str(name) for name in names]
+
+
 def useful(sample: SampleRecord) -> float:
     """Return the generated tokens before the first EOS."""
     return sample.tokens.useful

@@ -43,8 +43,8 @@ def summary_row(summary: Summary, **labels: Value) -> dict[str, Value]:
 
 
 def _values(key: str, figure: MetricValue) -> dict[str, Value]:
-    """Return a figure's value and, where it has an interval, its bounds."""
-    values: dict[str, Value] = {key: figure.value}
+    """Return a figure's value, the number of samples it rests on and, where it has an interval, its bounds."""
+    values: dict[str, Value] = {key: figure.value, f"{key}_n": figure.n}
     if figure.interval is not None:
         values |= {f"{key}_low": figure.interval.low, f"{key}_high": figure.interval.high}
     return values

@@ -84,6 +84,42 @@ def proportion_interval(values: Sequence[float], level: float = LEVEL) -> Interv
     return bootstrap_mean(values, level=level)
 
 
+def clustered_interval(values: Sequence[float], clusters: Sequence[str], level: float = LEVEL) -> Interval | None:
+    """Return the interval of a mean score in 0..1 whose problems come in clusters, such as the subjects of MATH.
+
+    Problems of one cluster are alike, so their errors add up within it: the standard error is the cluster-robust one
+    (Miller 2024, arXiv 2411.00640, section 2.2) with the factor clusters / (clusters - 1), and the quantile is that of
+    Student's t with clusters - 1 degrees of freedom, as clusters are few. With fewer than two clusters, or where no
+    cluster departs from the mean, it is the interval of `proportion_interval`.
+    """
+    import math
+
+    from scipy.stats import t
+
+    if len(values) != len(clusters):
+        raise ValueError(f"{len(values)} values for {len(clusters)} clusters")
+    names = sorted(set(clusters))
+    mean = sum(values) / len(values) if values else 0.0
+    excess = dict.fromkeys(names, 0.0)
+    for value, cluster in zip(values, clusters, strict=True):
+        excess[cluster] += value - mean
+    squares = sum(total**2 for total in excess.values())
+    if len(names) < 2 or squares < 1e-18:
+        return proportion_interval(values, level)
+    error = math.sqrt(squares * len(names) / (len(names) - 1)) / len(values)
+    reach = float(t.ppf((1 + level) / 2, len(names) - 1)) * error
+    method = f"clustered, {len(names)} clusters"
+    return Interval(low=max(mean - reach, 0.0), high=min(mean + reach, 1.0), level=level, method=method)
+
+
+def score_interval(values: Sequence[float], clusters: Sequence[str | None], level: float = LEVEL) -> Interval | None:
+    """Return the interval of a mean score: clustered where every problem names its cluster, else Wilson's."""
+    named = [cluster for cluster in clusters if cluster is not None]
+    if values and len(named) == len(values):
+        return clustered_interval(values, named, level)
+    return proportion_interval(values, level)
+
+
 def mcnemar_exact(gained: int, lost: int) -> float:
     """Return the two-sided p-value of McNemar's exact test: were as many problems gained as lost by chance?
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TypeVar
 
-from lopa_bench.results.metrics import METRICS, Metric, counted, sample_rates, timed
+from lopa_bench.results.metrics import METRICS, Metric, clusters, counted, sample_rates, timed
+from lopa_bench.results.reasons import IDS_SHOWN, PROMPT_CUT, UNSCORED, reasons
 from lopa_bench.results.schema import (
     MetricValue,
     RunRecord,
@@ -18,13 +19,14 @@ from lopa_bench.results.schema import (
     Why,
     WorkLedger,
 )
-from lopa_bench.results.statistics import bootstrap_mean, bootstrap_ratio, proportion_interval
+from lopa_bench.results.statistics import bootstrap_mean, bootstrap_ratio, score_interval
 
-WITH_INTERVAL = ("tpf", "tpf_committed", "tpf_branch", "tps_decode", "tps_e2e", "latency_s")
+WITH_INTERVAL = (
+    "tpf", "tpf_committed", "tpf_branch", "tpf_call", "amplification", "tps_decode", "tps_e2e", "latency_s",
+)  # fmt: skip
 WARN_SHARE = 0.05
 SLOW_START = 3.0
 SLOW_START_MIN_SAMPLES = 5
-IDS_SHOWN = 3
 
 LedgerT = TypeVar("LedgerT", TokenLedger, WorkLedger)
 
@@ -48,6 +50,7 @@ def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
         time=total_time([sample.time for sample in on_clock]),
         why=_counts([sample.why for sample in good]),
         stopped_by=_counts([sample.stopped_by for sample in good]),
+        reasons=reasons(samples),
         warnings=tuple(_warnings(run, samples)),
     )
 
@@ -57,7 +60,7 @@ def measure(metric: Metric, samples: Sequence[SampleRecord]) -> MetricValue:
     chosen = metric.select(samples)
     interval = None
     if metric.id == "accuracy":
-        interval = proportion_interval([sample.correct or 0.0 for sample in chosen])
+        interval = score_interval([sample.correct or 0.0 for sample in chosen], clusters(chosen))
     elif metric.id == "tps_mean":
         interval = bootstrap_mean(sample_rates(chosen))
     elif metric.id in WITH_INTERVAL and metric.numerator and metric.denominator:
@@ -84,9 +87,10 @@ def total_time(ledgers: Sequence[TimeLedger]) -> TimeLedger:
 
 def _score(name: str, samples: Sequence[SampleRecord]) -> MetricValue:
     """Return the mean of one filter's score over the samples that have it."""
-    values = [sample.scores[name] for sample in samples if name in sample.scores]
+    having = [sample for sample in samples if name in sample.scores]
+    values = [sample.scores[name] for sample in having]
     mean = sum(values) / len(values) if values else None
-    return MetricValue(value=mean, unit="share", n=len(values), interval=proportion_interval(values))
+    return MetricValue(value=mean, unit="share", n=len(values), interval=score_interval(values, clusters(having)))
 
 
 def _counts(words: Sequence[str | None]) -> dict[str, int]:
@@ -108,12 +112,9 @@ def _warnings(run: RunRecord, samples: Sequence[SampleRecord]) -> list[str]:
         lines.append(f"partial: {expected} of {available or 'all'} problems, not the task's score")
     if bad:
         lines.append(f"errors={_share(len(bad), len(samples))}, not scored: {_ids(bad)}")
-    masked = [sample for sample in bad if sample.masks_left]
-    if masked:
-        lines.append(f"masks left in {len(masked)} answers, not scored: {_ids(masked)}")
-    for word, count in _counts([sample.why for sample in good]).items():
-        if word != Why.WRONG and count >= WARN_SHARE * len(good):
-            lines.append(f"{word}={_share(count, len(good))}")
+    for reason in reasons(good):
+        if reason.word not in (Why.WRONG, PROMPT_CUT, UNSCORED) and reason.count >= WARN_SHARE * len(good):
+            lines.append(reason.short)
     cut = [sample for sample in samples if sample.prompt_tokens_cut]
     if cut:
         lines.append(f"prompts cut={_share(len(cut), len(samples))} to fit the context: {_ids(cut)}")

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from pydantic import NonNegativeFloat, NonNegativeInt
+from collections.abc import Sequence
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
 from lopa_bench.results.schema import Record
 
 
 class BranchRecord(Record):
-    """One branch of a round: the position and token it assumed, that token's confidence, its score and masks left."""
+    """One branch of a round: the position and token it assumed, that token's confidence, its score and masks left.
+
+    The anchor, which assumes nothing, stands last and has neither position nor token. `num_filled` are the slots that
+    the branch would have filled in this round, its lookahead included, had it won; None in traces of schema version 1.
+    """
 
     position: int | None = None
     token: int | None = None
     creation: float | None = None
     score: float | None = None
     num_masks: NonNegativeInt = 0
+    num_filled: NonNegativeInt | None = None
 
 
 class RoundRecord(Record):
-    """One round: answer-relative positions filled and with what, the work done, the branches and which of them won."""
+    """One round: answer-relative positions filled and with what, the work done, the branches and which of them won.
+
+    `num_slots` are the slots of the answer that are open after the round, filled or masked; None in traces of schema
+    version 1. `no_candidate`: LoPA found no position to look ahead to.
+    """
 
     index: NonNegativeInt
     positions: tuple[int, ...] = ()
@@ -32,10 +43,63 @@ class RoundRecord(Record):
     branches: tuple[BranchRecord, ...] = ()
     winner: int | None = None
     seconds: NonNegativeFloat | None = None
+    num_slots: NonNegativeInt | None = None
+    no_candidate: bool = False
+
+    @property
+    def lookahead_won(self) -> bool:
+        """True when the branch that was kept is not the anchor."""
+        return self.winner is not None and self.branches[self.winner].position is not None
+
+    @property
+    def gain(self) -> int | None:
+        """Slots filled more than the anchor would have filled; None where that is not known."""
+        if self.winner is None or len(self.branches) < 2:
+            return None
+        winner, anchor = self.branches[self.winner].num_filled, self.branches[-1].num_filled
+        return None if winner is None or anchor is None else winner - anchor
 
 
 class TraceRecord(Record):
-    """All rounds of one sample, one line of `traces.jsonl.gz`."""
+    """All rounds of one sample, one line of `traces.jsonl.gz`; `texts` spells each token id that was filled in."""
 
     id: str
     rounds: tuple[RoundRecord, ...]
+    texts: dict[int, str] = Field(default_factory=dict)
+
+    @property
+    def filled_in(self) -> dict[int, int]:
+        """The round in which each position got its final token."""
+        return {position: one.index for one in self.rounds for position in one.positions}
+
+    @property
+    def tokens(self) -> dict[int, int]:
+        """The final token of each position that was filled."""
+        return {
+            position: token for one in self.rounds for position, token in zip(one.positions, one.tokens, strict=True)
+        }
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of the answer at the end; in a trace that does not say it, as far as the last one filled."""
+        stated = [one.num_slots for one in self.rounds if one.num_slots is not None]
+        return stated[-1] if stated else max(self.filled_in, default=-1) + 1
+
+    def spell(self, token: int) -> str:
+        """Return a token's text, or `<id>` where the trace does not hold it."""
+        return self.texts.get(token, f"<{token}>")
+
+
+def useful_length(trace: TraceRecord, eos_id: int | None) -> int:
+    """Return the answer's length before its first EOS, or before the first slot that was never filled."""
+    tokens = trace.tokens
+    position = 0
+    while position in tokens and tokens[position] != eos_id:
+        position += 1
+    return position
+
+
+def ids_in(rounds: Sequence[RoundRecord]) -> set[int]:
+    """Return every token id that `rounds` filled in or looked ahead to."""
+    filled = {token for one in rounds for token in one.tokens}
+    return filled | {branch.token for one in rounds for branch in one.branches if branch.token is not None}

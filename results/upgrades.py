@@ -15,7 +15,8 @@ RecordT = TypeVar("RecordT", bound=Record)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 # UPGRADES[kind][v] turns the JSON object of version v into that of version v + 1; a kind without a step for v did not
-# change there. `schema_version` itself is set by `upgrade`.
+# change there. `schema_version` itself is set by `upgrade`. Version 2 added fields to traces, all with a default that
+# says "not known".
 UPGRADES: dict[Kind, dict[int, Upgrade]] = {"run": {}, "sample": {}, "trace": {}, "summary": {}}
 
 

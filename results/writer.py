@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -80,11 +80,16 @@ class RunWriter:
         self._samples_file.append(sample.model_dump_json().encode() + b"\n")
         self._by_id[sample.id] = sample
 
-    def append_trace(self, sample_id: str, rounds: Sequence[RoundRecord]) -> None:
-        """Store the rounds of a sample, compressed; the file is made with the first trace."""
+    def append_trace(
+        self, sample_id: str, rounds: Sequence[RoundRecord], texts: Mapping[int, str] | None = None
+    ) -> None:
+        """Store the rounds of a sample, compressed, and the text of each token id in them.
+
+        The file is made with the first trace.
+        """
         if self._traces_file is None:
             self._traces_file = jsonl.Appender(self.path / TRACES_FILE)
-        trace = TraceRecord(id=sample_id, rounds=tuple(rounds))
+        trace = TraceRecord(id=sample_id, rounds=tuple(rounds), texts=dict(texts or {}))
         self._traces_file.append(jsonl.gzip_member(trace.model_dump_json().encode() + b"\n"))
 
     def replace_samples(self, samples: Sequence[SampleRecord]) -> None:

@@ -23,7 +23,8 @@ class Document:
     """One problem of a split.
 
     `id` is stable across releases (`mini-maths-0007`), `target` is what a right answer comes to (for maths
-    the number, for code a reference solution) and `metadata` holds JSON values only.
+    the number, for code a reference solution) and `metadata` holds JSON values only. A `cluster` in it names the group
+    of like problems that this one belongs to (a subject of MATH); intervals of scores then go by clusters.
     """
 
     id: str

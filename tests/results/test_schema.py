@@ -61,7 +61,7 @@ def test_settings_keep_value_type_and_origin(make_run: Any, value: Any) -> None:
 def test_a_later_schema_is_refused_with_a_sentence(tmp_path: Path, make_run: Any) -> None:
     create_run(tmp_path, "new", make_run(fingerprint="f")).finish()
     rewrite(tmp_path / "0001-new" / "run.json", schema_version=SCHEMA_VERSION + 1, novelty=1)
-    with pytest.raises(SchemaTooNew, match=r"schema version 2, this program reads up to 1; upgrade lopa-bench"):
+    with pytest.raises(SchemaTooNew, match=r"schema version 3, this program reads up to 2; upgrade lopa-bench"):
         load_run("1", tmp_path)
     assert find_resumable(tmp_path, "f") is None
     assert list_runs(tmp_path) == []
@@ -87,7 +87,7 @@ def test_older_versions_are_upgraded_step_by_step(
 ) -> None:
     with create_run(tmp_path, "old", make_run(fingerprint="f")) as run:
         run.append(make_sample("a", useful=5))
-    rewrite(run.path / "run.json", finished=None, started="2025-01-01T00:00:00Z")
+    rewrite(run.path / "run.json", schema_version=1, finished=None, started="2025-01-01T00:00:00Z")
 
     def rename(raw: dict[str, Any]) -> dict[str, Any]:
         raw["created"] = raw.pop("started")
