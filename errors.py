@@ -7,7 +7,8 @@
     ├── PrerequisiteError                    a package, device or consent that is missing
     ├── ModelError                           a checkpoint, adapter or tokenizer that cannot be used
     ├── TaskDataError                        a data file that is absent, damaged or of another kind
-    ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, NaN, no progress
+    ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, no progress
+    │   └── NaNLogits                        the model's output is not a number
     ├── ScorerError                 exit 1   the judge failed, not the answer: no process, a failed control
     ├── ResultsError                         a run record that cannot be read or written
     │   ├── SchemaTooNew                     written by a later version
@@ -49,6 +50,10 @@ class DecodeError(LopaBenchError):
     """A decoding that went wrong and whose answer must not be scored."""
 
     exit_code = 1
+
+
+class NaNLogits(DecodeError):
+    """The model returned logits that are not numbers."""
 
 
 class ScorerError(LopaBenchError):

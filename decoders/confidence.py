@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the field's usual name
 from torch import Tensor
 
-from lopa_bench.errors import DecodeError
+from lopa_bench.errors import NaNLogits
 
 STRATEGIES = ("probability", "margin", "neg_entropy")
 STRATEGY_ALIASES = {"default": "probability", "confidence": "probability", "margin_confidence": "margin"}
@@ -114,7 +114,7 @@ def to_host(confidence: Tensor, probability: Tensor, token: Tensor) -> tuple[Ten
     carrier = torch.float64 if confidence.dtype == torch.float64 else torch.float32
     packed = torch.stack((confidence.to(carrier), probability.to(carrier), token.to(carrier))).cpu()
     if torch.isnan(packed).any():
-        raise DecodeError("the model returned NaN logits; the answer cannot be used")
+        raise NaNLogits("the model returned NaN logits; the answer cannot be used")
     confidence, probability = packed[0].to(confidence.dtype), packed[1].to(probability.dtype)
     return confidence, probability, packed[2].to(torch.long)
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from lopa_bench.errors import DecodeError
-from lopa_bench.results.schema import TimeLedger, TokenLedger, WorkLedger
+from lopa_bench.errors import DecodeError, NaNLogits
+from lopa_bench.harness.memory import free_memory, is_out_of_memory
+from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class Outcome:
     """What one generation came to.
 
     `answer` are the ids after the prompt, the EOS included if there is one; `useful` those before it. A generation
-    that went wrong has `error` and must not be scored; its ledgers hold what was measured up to then. `rounds` is
-    empty unless a trace was asked for. `num_discarded` counts filled slots beyond the budget, `num_revised` those
-    filled anew.
+    that went wrong has `error`, a sentence, and `why`, one of `Why`'s words, and must not be scored; its ledgers hold
+    what was measured up to then. `rounds` is empty unless a trace was asked for. `num_discarded` counts filled slots
+    beyond the budget, `num_revised` those filled anew.
     """
 
     answer: tuple[int, ...] = ()
@@ -83,6 +84,7 @@ class Outcome:
     num_discarded: int = 0
     num_revised: int = 0
     error: str | None = None
+    why: Why | None = None
     rounds: tuple[RoundRecord, ...] = ()
 
 
@@ -145,19 +147,40 @@ def generate(
     clock = clock or clock_for(decoder.model.device)
     books = _Books(decoder.config.max_new_tokens)
     generation: Generation | None = None
-    error = None
+    failure: _Failure | None = None
     clock.synchronise()
     start = clock.now()
     try:
         generation = decoder.decode(prompt_ids, seed=seed)
         _consume(generation, books, clock, start, trace, on_round)
     except (DecodeError, MemoryError, RuntimeError) as problem:
-        if isinstance(problem, RuntimeError) and not _is_out_of_memory(problem):
+        failure = _failure_of(problem)
+        if failure is None:
             raise
-        error = str(problem) if isinstance(problem, DecodeError) else _free_memory(problem)
+    # Only here is the error gone, and with it the frames that hold the cache and the activations of the failed call.
+    if failure is not None and failure.why == Why.OUT_OF_MEMORY:
+        free_memory()
     clock.synchronise()
     elapsed = max(clock.now() - start - books.observed_s, 0.0)
-    return _outcome(decoder, len(prompt_ids), generation, books, elapsed, error)
+    return _outcome(decoder, len(prompt_ids), generation, books, elapsed, failure)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """Why a generation has no answer that may be scored: a word and a sentence."""
+
+    why: Why
+    sentence: str
+
+
+def _failure_of(problem: Exception) -> _Failure | None:
+    """Return what an exception means for its sample; None for a fault of the program."""
+    if isinstance(problem, DecodeError):
+        return _Failure(Why.NAN_LOGITS if isinstance(problem, NaNLogits) else Why.DECODE_ERROR, str(problem))
+    if is_out_of_memory(problem):
+        first_line = str(problem).partition("\n")[0] or "no more could be allocated"
+        return _Failure(Why.OUT_OF_MEMORY, f"{Why.OUT_OF_MEMORY}: {first_line}")
+    return None
 
 
 def _consume(
@@ -199,15 +222,16 @@ def _outcome(
     generation: Generation | None,
     books: _Books,
     elapsed: float,
-    error: str | None,
+    failure: _Failure | None,
 ) -> Outcome:
     answer = tuple(generation.answer) if generation is not None else ()
     eos = decoder.model.config.eos_token_id
     ended = eos is not None and eos in answer
     useful = answer[: answer.index(eos)] if ended else answer
     masks = generation.masks_left if generation is not None else 0
-    if masks and error is None:
-        error = f"{masks} mask{'s' if masks > 1 else ''} left in the answer after the last round"
+    if masks and failure is None:
+        sentence = f"{masks} mask{'s' if masks > 1 else ''} left in the answer after the last round"
+        failure = _Failure(Why.MASKS_LEFT, sentence)
     if decoder.model.config.causal:
         # Every call of an autoregressive model gives one token; the one that only finds the EOS gives no useful one.
         books.work["rounds"] = sum(position < len(useful) for position in books.last_position)
@@ -225,7 +249,8 @@ def _outcome(
         masks_left=masks,
         num_discarded=books.num_discarded,
         num_revised=books.num_revised,
-        error=error,
+        error=None if failure is None else failure.sentence,
+        why=None if failure is None else failure.why,
         rounds=tuple(books.trace),
     )
 
@@ -259,20 +284,3 @@ def round_record(one: Round, seconds: float | None = None) -> RoundRecord:
         winner=one.winner,
         seconds=None if seconds is None else max(seconds, 0.0),
     )
-
-
-def _is_out_of_memory(problem: RuntimeError) -> bool:
-    text = str(problem).lower()
-    return type(problem).__name__ == "OutOfMemoryError" or "out of memory" in text or "can't allocate memory" in text
-
-
-def _free_memory(problem: BaseException) -> str:
-    """Give back what the failed generation held and return the sentence for its sample."""
-    import gc
-
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return f"out of memory: {str(problem).splitlines()[0] if str(problem) else 'no more could be allocated'}"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
+import torch
 from fakes import EOS, FakeDevice, ScriptedDecoder, Step, one_by_one
 
-from lopa_bench.errors import DecodeError
+from lopa_bench.errors import DecodeError, NaNLogits
+from lopa_bench.harness import driver
 from lopa_bench.harness.driver import generate
 from lopa_bench.results.metrics import METRICS
-from lopa_bench.results.schema import SampleRecord
+from lopa_bench.results.schema import SampleRecord, Why
 
 PROMPT = list(range(100))
 A = 65
@@ -114,22 +118,49 @@ def test_a_slot_filled_anew_is_one_token() -> None:
 def test_a_mask_left_is_an_error() -> None:
     outcome = generate(ScriptedDecoder([Step((0, 2), (A, A))]), PROMPT)
     assert outcome.masks_left == 1
-    assert outcome.error == "1 mask left in the answer after the last round"
+    assert (outcome.why, outcome.error) == (Why.MASKS_LEFT, "1 mask left in the answer after the last round")
 
 
 @pytest.mark.parametrize(
-    ("problem", "words"),
+    ("problem", "why", "sentence"),
     [
-        (DecodeError("the model returned NaN logits"), "NaN"),
-        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "out of memory"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
-        (MemoryError(), "out of memory"),
+        (NaNLogits("the model returned NaN logits"), Why.NAN_LOGITS, "the model returned NaN logits"),
+        (DecodeError("the prompt does not fit"), Why.DECODE_ERROR, "the prompt does not fit"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the manual"),
+            Why.OUT_OF_MEMORY,
+            "out_of_memory: CUDA out of memory. Tried to allocate 2 GiB.",
+        ),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
+            Why.OUT_OF_MEMORY,
+            "out_of_memory: [enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory",
+        ),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), Why.OUT_OF_MEMORY, "out_of_memory: CUBLAS_STATUS_ALLOC_FAILED"),
+        (MemoryError(), Why.OUT_OF_MEMORY, "out_of_memory: no more could be allocated"),
     ],
 )
-def test_a_generation_that_fails_keeps_what_was_measured(problem: Exception, words: str) -> None:
+def test_a_generation_that_fails_keeps_what_was_measured(problem: Exception, why: Why, sentence: str) -> None:
     outcome = generate(ScriptedDecoder([*one_by_one([A] * 3), Step(error=problem)]), PROMPT)
-    assert outcome.error is not None and words in outcome.error
+    assert (outcome.why, outcome.error) == (why, sentence)
     assert outcome.work.rounds == 3
+
+
+def test_memory_is_given_back_only_after_the_failed_frames_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Activations:
+        """Stands for what a failing call holds in its frames."""
+
+    alive: list[weakref.ref[Activations]] = []
+    seen: list[bool] = []
+
+    def exhaust() -> None:
+        held = Activations()
+        alive.append(weakref.ref(held))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(driver, "free_memory", lambda: seen.append(alive[0]() is None))
+    outcome = generate(ScriptedDecoder([Step()], before=exhaust), PROMPT)
+    assert (outcome.why, seen) == (Why.OUT_OF_MEMORY, [True])
 
 
 def test_a_fault_of_the_program_passes_through() -> None:
