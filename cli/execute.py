@@ -103,6 +103,13 @@ def execute(spec: RunSpec, format: str) -> None:
     from lopa_bench.harness.runner import run
 
     result = run(spec, Terminal())
+    print_result(result, format)
+    if result.summary is not None and result.summary.blocked:
+        raise typer.Exit(1)
+
+
+def print_result(result: RunResult, format: str) -> None:
+    """Print what a run came to."""
     if result.run is None:
         if format == "json":
             typer.echo(json.dumps(result.plan.document(), indent=2))

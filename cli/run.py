@@ -20,6 +20,7 @@ OPTION_FLAGS = (
     "top_k",
 )  # fmt: skip
 WHAT, DECODING, PROMPTS, WHERE = "What to run", "Decoding", "Prompts", "Where and how"
+SCORING = "Judging programs"
 
 
 def _option(*names: str, help: str, panel: str, **more: Any) -> Any:
@@ -71,6 +72,21 @@ Multiturn = Annotated[
 System = Annotated[str | None, _option("--system", help="System message.", panel=PROMPTS)]
 Bos = Annotated[bool | None, _option("--bos/--no-bos", help="BOS before every prompt, or none.", panel=PROMPTS)]
 Stops = Annotated[bool | None, _option("--stops/--no-stops", help="Cut answers at the stop strings.", panel=PROMPTS)]
+AllowCode = Annotated[
+    bool | None,
+    _option(
+        "--allow-code-execution", help="Let the programs that the model writes be run, in a sandbox.", panel=SCORING
+    ),
+]
+Cleanup = Annotated[
+    str | None, _option("--cleanup", help="From answer to program: none, evalplus, authors.", panel=SCORING)
+]
+Scorer = Annotated[
+    str | None, _option("--scorer", help="sandbox, or the evalplus package's own evaluator: evalplus.", panel=SCORING)
+]
+Isolation = Annotated[
+    str | None, _option("--isolation", help="auto, bubblewrap, or limits alone: limits.", panel=SCORING)
+]
 DataDir = Annotated[
     Path | None,
     _option("--data-dir", help="Folder with the task's files, e.g. gsm8k_test.jsonl.gz.", panel=WHERE),
@@ -114,6 +130,10 @@ def run(
     system_instruction: System = None,
     bos: Bos = None,
     stops_apply: Stops = None,
+    allow_code_execution: AllowCode = None,
+    cleanup: Cleanup = None,
+    scorer: Scorer = None,
+    isolation: Isolation = None,
     data_dir: DataDir = None,
     offline: Offline = None,
     device: Device = None,

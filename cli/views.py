@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lopa_bench.harness.plan import Plan
@@ -22,25 +22,35 @@ def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
     from lopa_bench.results.tables import Column, Row, Table
 
     rows: list[Row] = []
-    scores: list[str] = []
+    scores: dict[str, str] = {}  # by name, the headline beside which it stands
     for one in runs:
         summary, record = summary_of(one), one.record
         labels = {"task": record.task.name, "decoder": decoder_words(one), "model": record.model.name}
         rows.append(summary_row(summary, **labels))
-        scores += [name for name in summary.scores if name not in (*scores, record.task.metric)]
+        for name in summary.scores:
+            if name != record.task.metric:
+                scores.setdefault(name, record.task.metric)
     columns = [Column("task", "task"), Column("decoder", "decoder"), Column("model", "model"), Column("n", "n")]
     columns.append(metric_column("accuracy", interval=True))
-    columns += [_score_column(name) for name in scores]
+    columns += [_score_column(name, metric) for name, metric in scores.items()]
     columns += [metric_column(name) for name in SHOWN_METRICS]
-    metrics = sorted({f"{one.record.task.name}: accuracy is {one.record.task.metric}" for one in runs})
+    metrics = sorted({_accuracy_is(one) for one in runs})
     return Table(columns, rows, title, metrics)
 
 
-def _score_column(name: str) -> Column:
-    """Return the column of a score, named by its filter alone: `exact_match,strict-match` is too wide."""
+def _accuracy_is(run: StoredRun) -> str:
+    """Say which score is called accuracy, and for programs how answers became programs and who judged them."""
+    task, scoring = run.record.task, run.record.scoring
+    how = f" (clean-up {scoring['cleanup']}, judged by {scoring['scorer']})" if "cleanup" in scoring else ""
+    return f"{task.name}: accuracy is {task.metric}{how}"
+
+
+def _score_column(name: str, metric: str) -> Column:
+    """Return the column of a score, named by what sets it apart from the headline: its filter, for most."""
     from lopa_bench.results.rows import score_column
 
-    return replace(score_column(name), title=f"{name.rpartition(',')[2]} %")
+    words = name.removeprefix(metric.partition(",")[0]).replace(",", " ").strip()
+    return replace(score_column(name), title=f"{words or name} %")
 
 
 def decoder_words(run: StoredRun) -> str:
@@ -128,11 +138,34 @@ def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
     record = run.record
     yield f"status: {run.status}" + (f" ({record.error})" if record.error else "")
     yield f"task: {record.task.name} {record.task.version}, {record.task.source}"
+    if record.scoring:
+        yield f"judged by: {scoring_line(record.scoring)}"
+    for earlier in record.rescored:
+        yield (
+            f"judged again: {earlier.time:%Y-%m-%d %H:%M}, {len(earlier.changed)} verdicts changed; "
+            f"before that by {scoring_line(earlier.scoring)}: {earlier.metric} {percent(earlier.accuracy)}"
+        )
     yield f"model: {record.model.name} {record.model.hash}"
     yield f"ran on: {environment_line(run)}"
     chosen = [name for name, one in record.configuration.items() if all_settings or one.origin != "default"]
     yield "settings:" if all_settings else "settings that are not defaults (--config shows all):"
     yield from setting_lines(record.configuration, chosen)
+
+
+def scoring_line(scoring: Mapping[str, Any]) -> str:
+    """Return how answers were judged, in one line."""
+    words = [str(scoring.get("scorer", "unknown"))]
+    words += [
+        f"{name} {scoring[key]}" for name, key in (("clean-up", "cleanup"), ("in", "isolation")) if key in scoring
+    ]
+    if isinstance(controls := scoring.get("controls"), dict):
+        words.append(f"controls: right program {controls['right program']}, wrong program {controls['wrong program']}")
+    return ", ".join(words)
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent, n/a where there is none."""
+    return "n/a" if share is None else f"{share:.1%}"
 
 
 def samples_table(run: StoredRun) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.harness.code_judge import (
@@ -53,6 +53,27 @@ class ScoringSettings:
     time_rule: TimeRule = field(default_factory=TimeRule)
 
 
+class Values(Protocol):
+    """Run settings by name, as a `Settings` or the values of a stored run give them."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the value of one."""
+        ...
+
+
+def scoring_settings(values: Values) -> ScoringSettings:
+    """Return what the run settings say of scoring; ConfigError for an isolation that there is not."""
+    isolation = check_word(str(values["isolation"]), ISOLATIONS, "isolation")
+    least = values["min_call_s"]
+    return ScoringSettings(
+        bool(values["allow_code_execution"]),
+        values["cleanup"],
+        str(values["scorer"]),
+        None if isolation == "auto" else cast(Kind, isolation),
+        TimeRule() if least is None else TimeRule(min_s=float(least)),
+    )
+
+
 def check_word(word: str, choices: tuple[str, ...], what: str) -> str:
     """Return one of `choices`; ConfigError with the nearest when `word` is none of them."""
     if word not in choices:
@@ -89,7 +110,9 @@ class CodeScoring:
 
     def identity(self, cleanup: str) -> dict[str, Any]:
         """Return what verdicts depend on: two runs that agree in this were judged alike."""
-        return {"scorer": self.name, "cleanup": cleanup, "time_rule": asdict(self.settings.time_rule)}
+        package = metadata.version("evalplus")  # whose rules the clean-up and the comparison of outputs follow
+        rule = asdict(self.settings.time_rule)
+        return {"scorer": self.name, "cleanup": cleanup, "evalplus": package, "time_rule": rule}
 
     def plan(self) -> str:
         """Say what will be executed, without executing anything."""

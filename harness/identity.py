@@ -17,11 +17,11 @@ from lopa_bench.tasks.base import Document, Task
 # Settings that decide no answer: where to write, how much to print, what was typed instead of what it came to.
 INCIDENTAL = (
     "runs_dir", "data_dir", "offline", "warmup", "threads", "preset", "limit", "device", "dtype", "model", "adapter",
-    "force_adapter", "convention",
+    "force_adapter", "convention", "allow_code_execution", "cleanup", "scorer", "isolation", "min_call_s",
 )  # fmt: skip
 CODE_FOLDERS = ("decoders", "models", "tasks")
 NO_ANSWERS_FROM = ("presets.py", "catalog.py", "memory.py")
-CODE_FILES = ("answering.py", "driver.py", "lm_eval_tasks.py")
+CODE_FILES = ("answering.py", "driver.py", "lm_eval_tasks.py", "code_prompts.py")
 
 
 def sample_seed(seed: int, sample_id: str) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lopa_bench.harness.code_scoring import scoring_settings
+from lopa_bench.harness.code_task import CodeTask
 from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process
 from lopa_bench.harness.plan import Plan, make_plan
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
-from lopa_bench.harness.task_source import find_task
+from lopa_bench.harness.task_source import find_task, prepare_scoring
 
 if TYPE_CHECKING:
     from lopa_bench.harness.model_source import ModelSource
@@ -18,13 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """A run that could begin: what was asked, of which model, about which problems."""
+    """A run that could begin: what was asked, of which model, about which problems, and how they will be judged.
+
+    `scoring` is empty for a dry run, in which nothing is started.
+    """
 
     settings: Settings
     source: ModelSource
     task: Task
     documents: list[Document]
     plan: Plan
+    scoring: dict[str, Any]
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -33,7 +39,7 @@ class Job:
 
 
 def prepare(spec: RunSpec) -> Job:
-    """Settle the settings, read the problems and check decoder against model; no weights are read."""
+    """Settle the settings, read the problems, check decoder against model and judge; no weights are read."""
     settings = resolve(spec)
     set_up_process(settings)
     device, dtype = device_and_dtype(settings)
@@ -45,7 +51,22 @@ def prepare(spec: RunSpec) -> Job:
     num_available = getattr(task, "num_available", len(documents))
     documents = documents[: spec.limit]
     plan = make_plan(settings, answerer_for(settings, source), documents, num_available, device=device, dtype=dtype)
-    return Job(settings, source, task, documents, plan)
+    notes = _scoring_notes(task, spec.dry_run)
+    scoring = {} if spec.dry_run else prepare_scoring(task)
+    if warning := scoring.get("warning"):
+        notes.append(str(warning))
+    return Job(settings, source, task, documents, replace(plan, notes=(*plan.notes, *notes)), scoring)
+
+
+def _scoring_notes(task: Task, dry_run: bool) -> list[str]:
+    """Return what the user should know of how answers will be judged; what judging takes is read, nothing started."""
+    if not isinstance(task, CodeTask):
+        return []
+    task.scoring.check_data()
+    notes = list(task.notes)
+    if dry_run:
+        notes.append(f"a real run executes what the model writes: {task.scoring.plan()}")
+    return notes
 
 
 def _task(settings: Settings, source: ModelSource, limit: int | None) -> Task:
@@ -63,4 +84,5 @@ def _task(settings: Settings, source: ModelSource, limit: int | None) -> Task:
         multiturn=bool(settings["multiturn"]),
         system_instruction=settings["system_instruction"],
         first=limit,
+        scoring=scoring_settings(settings),
     )

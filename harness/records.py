@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lopa_bench.errors import ScorerError
 from lopa_bench.harness import identity
 from lopa_bench.harness.settings import Settings
 from lopa_bench.harness.task_source import source_of
@@ -20,7 +21,10 @@ from lopa_bench.results.schema import (
 
 if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answer
-    from lopa_bench.tasks.base import Document, Task
+    from lopa_bench.tasks.base import Document, Judgement, Task
+
+NOT_RUN = (Why.SYNTAX_ERROR, Why.NOT_EXTRACTED, "no such function", "cut inside a fence", "outside the subset")
+"""What a program that is cut short comes to before anything of it runs."""
 
 
 def run_record(
@@ -32,6 +36,7 @@ def run_record(
     model: ModelInfo,
     environment: Environment,
     fingerprint: str,
+    scoring: dict[str, Any] | None = None,
     command: tuple[str, ...] = (),
 ) -> RunRecord:
     """Return the record that a new run begins with."""
@@ -57,6 +62,7 @@ def run_record(
         ),
         seed=int(settings["seed"]),
         environment=environment,
+        scoring=scoring or {},
     )
 
 
@@ -83,7 +89,9 @@ def sample_record(task: Task, document: Document, answer: Answer, seed: int) -> 
     outcome = answer.outcome
     sample = SampleRecord(
         id=document.id,
+        prompt=document.prompt,
         prompt_hash=identity.prompt_hash(document.prompt),
+        target=document.target,
         prompt_tokens_cut=answer.prompt_tokens_cut,
         token_ids=outcome.answer,
         text=answer.text,
@@ -93,6 +101,8 @@ def sample_record(task: Task, document: Document, answer: Answer, seed: int) -> 
         time=outcome.time,
         seed=seed,
         masks_left=outcome.masks_left,
+        stopped_by=None if outcome.error is not None else answer.stopped_by,
+        stop_string=None if outcome.error is not None else answer.stop_string,
         extra={
             "discarded": outcome.num_discarded,
             "revised": outcome.num_revised,
@@ -100,22 +110,43 @@ def sample_record(task: Task, document: Document, answer: Answer, seed: int) -> 
         },
     )
     if outcome.error is not None:
-        return sample.model_copy(update={"status": "error", "error": outcome.error})
-    verdict = task.judge(document, answer.kept)
+        return sample.model_copy(update={"status": "error", "error": outcome.error, "why": outcome.why})
+    return judged(task, document, sample)
+
+
+def judged(task: Task, document: Document, sample: SampleRecord) -> SampleRecord:
+    """Return a sample with the verdict on its answer; where the scorer fails that is its error, and it has no score."""
+    try:
+        verdict = task.judge(document, sample.text_kept)
+    except ScorerError as error:
+        return with_scorer_error(sample, error)
+    return with_verdict(sample, verdict, task.family)
+
+
+def with_scorer_error(sample: SampleRecord, error: ScorerError) -> SampleRecord:
+    """Return a sample that the scorer failed on."""
+    no_verdict = {"scores": {}, "correct": None, "extracted": None, "why": Why.SCORER_ERROR}
+    return sample.model_copy(update={**no_verdict, "status": "error", "error": f"{Why.SCORER_ERROR}: {error}"})
+
+
+def with_verdict(sample: SampleRecord, verdict: Judgement, family: str) -> SampleRecord:
+    """Return a sample with a verdict on its answer in place of the one that it had, if any."""
     return sample.model_copy(
         update={
+            "status": "ok",
+            "error": None,
             "scores": verdict.scores,
             "correct": verdict.correct,
             "extracted": verdict.extracted,
-            "why": _why(verdict.why, answer),
-            "stopped_by": answer.stopped_by,
-            "stop_string": answer.stop_string,
+            "why": _why(verdict.why, sample, family),
         }
     )
 
 
-def _why(why: str | None, answer: Answer) -> str | None:
-    """An answer that ran out of room was cut short, whatever the judge made of what there is."""
-    if why is not None and answer.stopped_by == "budget" and why != Why.EMPTY:
-        return Why.TRUNCATED
-    return why
+def _why(why: str | None, sample: SampleRecord, family: str) -> str | None:
+    """An answer that ran out of room was cut short, whatever the judge made of what there is.
+
+    Not so a program that ran: the room that was left after it is no reason for what it did.
+    """
+    can_be_cut = why is not None and why != Why.EMPTY and (family != "code" or why in NOT_RUN)
+    return Why.TRUNCATED if can_be_cut and sample.stopped_by == "budget" else why

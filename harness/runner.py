@@ -93,6 +93,7 @@ def _record(job: Job, command: tuple[str, ...]) -> RunRecord:
         model=model,
         environment=environment,
         fingerprint=identity.run_fingerprint(job.settings, job.task, job.documents, model, environment),
+        scoring=job.scoring,
         command=command,
     )
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness import bundled_defaults
+from lopa_bench.harness import bundled_defaults, consent
 from lopa_bench.harness.assignments import parse_bool
 from lopa_bench.harness.task_source import facts, known_name
 from lopa_bench.results.schema import Origin, Setting
+from lopa_bench.tasks.code_tasks import CODE_TASKS
 from lopa_bench.tasks.presets import REAL_CHECKPOINT, Preset, get_preset
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
 # Three ways to say how many branches; whichever is given stands for all of them.
 BRANCH_WORDS = ("branches", "lookahead", "branching_factor")
-ENVIRONMENT = {"data_dir": "LOPA_BENCH_DATA", "runs_dir": "LOPA_BENCH_RUNS", "device": "LOPA_BENCH_DEVICE"}
+ENVIRONMENT = {
+    "data_dir": "LOPA_BENCH_DATA",
+    "runs_dir": "LOPA_BENCH_RUNS",
+    "device": "LOPA_BENCH_DEVICE",
+    "allow_code_execution": consent.VARIABLE,
+}
 DEFAULTS: dict[str, Any] = {
     "adapter": None,
     "force_adapter": False,
@@ -33,6 +39,11 @@ DEFAULTS: dict[str, Any] = {
     "bos": None,
     "stops_apply": True,
     "system_instruction": None,
+    "allow_code_execution": False,
+    "cleanup": None,
+    "scorer": "sandbox",
+    "isolation": "auto",
+    "min_call_s": None,
     "data_dir": None,
     "offline": False,
     "seed": 0,
@@ -41,7 +52,8 @@ DEFAULTS: dict[str, Any] = {
     "trace": False,
     "runs_dir": "runs",
 }
-YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "offline", "trace")
+YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "allow_code_execution", "offline", "trace")
+FOR_PROGRAMS = ("cleanup", "scorer", "isolation", "min_call_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +61,9 @@ class RunSpec:
     """What was asked; None stands for what was not said.
 
     `options` are the decoder's, under any spelling it knows. `limit` takes the first so many problems; `warmup`
-    generations come before the clock runs. `dry_run` stops at the plan, `fresh` begins a new run though one
-    with the same settings exists.
+    generations come before the clock runs. `allow_code_execution`, `cleanup`, `scorer`, `isolation` and `min_call_s`
+    are for tasks that run the answers, see `code_scoring`. `dry_run` stops at the plan, `fresh` begins a new run though
+    one with the same settings exists.
     """
 
     task: str | None = None
@@ -67,6 +80,11 @@ class RunSpec:
     bos: bool | None = None
     stops_apply: bool | None = None
     system_instruction: str | None = None
+    allow_code_execution: bool | None = None
+    cleanup: str | None = None
+    scorer: str | None = None
+    isolation: str | None = None
+    min_call_s: float | None = None
     seed: int | None = None
     limit: int | None = None
     device: str | None = None
@@ -129,7 +147,7 @@ def resolve(spec: RunSpec, *, needs_task: bool = True, environment: Mapping[str,
     run.put("default", {"model": bundled_defaults.model_for(decoder, causal=causal)})
     if preset is not None:
         run.put("preset", {**preset.settings(), "preset": None})
-    run.put("environment", {name: environment.get(word) for name, word in ENVIRONMENT.items()})
+    run.put("environment", {name: environment.get(word) or None for name, word in ENVIRONMENT.items()})
     flags = {name: getattr(spec, name) for name in (*DEFAULTS, "task", "model")}
     run.put("flag", {**flags, "decoder": spec.decoder, "preset": spec.preset})
     run.found.setdefault("decoder", Setting(value=decoder, origin="preset"))
@@ -192,6 +210,13 @@ def _check(spec: RunSpec, run: _Layers) -> None:
         value = getattr(spec, name)
         if value is not None and value < least:
             raise ConfigError(f"--{name.replace('_', '-')} {value} is too small: it must be at least {least}")
+    task = run.found["task"].value
+    for name in FOR_PROGRAMS:
+        if getattr(spec, name) is not None and task is not None and task not in CODE_TASKS:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for tasks that run the answers, and {task} is none of them: "
+                f"{', '.join(CODE_TASKS)}"
+            )
     run.found["limit"] = Setting(value=spec.limit, origin="default" if spec.limit is None else "flag")
     if run.found["force_adapter"].value and run.found["adapter"].value is None:
         raise ConfigError("--force-adapter was given without an --adapter")

@@ -1,4 +1,4 @@
-"""Every task by name, wherever it is defined: the generated ones and those of lm-eval."""
+"""Every task by name, wherever it is defined: the generated ones, those of lm-eval, and those that run programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from lopa_bench.errors import ConfigError, nearest
+from lopa_bench.harness.code_scoring import ScoringSettings
+from lopa_bench.harness.code_task import CodeTask, find_code_task
 from lopa_bench.harness.lm_eval_tasks import DEFINITIONS, ChatTemplate, LmEvalTask, PromptSettings
 from lopa_bench.tasks.base import Task
+from lopa_bench.tasks.code_tasks import CODE_TASKS, code_task_name
 from lopa_bench.tasks.registry import get_task, task_names
 
 
@@ -31,16 +34,25 @@ def all_tasks() -> list[TaskFacts]:
         TaskFacts(task.name, task.family, task.metric, task.max_new_tokens, "generated here", False, task.citation)
         for task in map(get_task, task_names())
     ]
-    return generated + [
+    defined = [
         TaskFacts(one.name, one.family, one.headline, one.max_new_tokens, f"lm-eval {one.yaml}", True, one.citation)
         for one in DEFINITIONS.values()
     ]
+    return generated + defined + [_code_facts(name) for name in CODE_TASKS]
+
+
+def _code_facts(name: str) -> TaskFacts:
+    one, task = CODE_TASKS[name], find_code_task(name)
+    origin = "the problem's own text" if one.yaml is None else f"lm-eval {one.yaml}"
+    return TaskFacts(one.name, one.family, task.metric, one.max_new_tokens, origin, True, one.citation)
 
 
 def known_name(name: str) -> str:
     """Return a task's own name for any spelling of it (`gsm8k_cot`); ConfigError with the nearest when unknown."""
-    names = (*task_names(), *DEFINITIONS)
+    names = (*task_names(), *DEFINITIONS, *CODE_TASKS)
     plain = name.lower().replace("_", "-")
+    if (code := code_task_name(name)) in CODE_TASKS:
+        return code
     if plain not in names:
         raise ConfigError(f"no task is called '{name}'{nearest(plain, names)}; there are {', '.join(names)}")
     return plain
@@ -61,16 +73,19 @@ def find_task(
     multiturn: bool = True,
     system_instruction: str | None = None,
     first: int | None = None,
+    scoring: ScoringSettings | None = None,
 ) -> Task:
-    """Return a task ready to hand out its documents.
+    """Return a task ready to hand out its documents; `scoring` is for those that run programs.
 
     Raises:
         ConfigError: no such task, or prompt settings that it does not have.
         TaskDataError: its data cannot be read.
     """
     plain = known_name(name)
+    prompts = PromptSettings(num_fewshot, chat_template, multiturn, system_instruction)
+    if plain in CODE_TASKS:
+        return find_code_task(plain, data_dir=data_dir, prompts=prompts, first=first, scoring=scoring)
     if plain in DEFINITIONS:
-        prompts = PromptSettings(num_fewshot, chat_template, multiturn, system_instruction)
         return cast(Task, LmEvalTask(DEFINITIONS[plain], data_dir, prompts, first))
     if num_fewshot:
         raise ConfigError(f"task {plain} has no few-shot prompts; leave --num-fewshot out")
@@ -81,4 +96,31 @@ def find_task(
 
 def source_of(task: Task) -> dict[str, Any]:
     """Return what a run record says about where a task's problems come from."""
-    return task.source if isinstance(task, LmEvalTask) else {"generator": f"lopa-bench {task.name} {task.version}"}
+    if isinstance(task, LmEvalTask | CodeTask):
+        return task.source
+    return {"generator": f"lopa-bench {task.name} {task.version}"}
+
+
+def scoring_of(task: Task) -> dict[str, Any]:
+    """Return what the verdicts of a task depend on: two runs that agree in this were judged alike."""
+    if isinstance(task, CodeTask):
+        return task.scoring_identity
+    if isinstance(task, LmEvalTask):
+        return {"scorer": source_of(task)["harness"]}
+    return {"scorer": f"lopa-bench {task.name} {task.version}"}
+
+
+def prepare_scoring(task: Task) -> dict[str, Any]:
+    """Make sure that answers can be judged, and return what a run record says about how.
+
+    Raises:
+        PrerequisiteError: programs would be run without consent, or a tool is missing.
+        ScorerError: programs cannot be run here, or the judge fails its controls.
+    """
+    return task.prepare() if isinstance(task, CodeTask) else scoring_of(task)
+
+
+def end_scoring(task: Task) -> None:
+    """End what judging has started."""
+    if isinstance(task, CodeTask):
+        task.close()

@@ -48,14 +48,24 @@ class TimeLedger(Record):
     no cache and reads it in every round. `decode_s`: all other rounds, communication included. `comm_s`: the part of
     `decode_s` spent in communication between processes. `first_round_s`: the first round that decoded anything, a part
     of the other two; None when it was not measured. Tokenising, text work and scoring are in none of them.
+
+    Where several answers are made at once, every second is divided evenly among those in progress: `prefill_s` and
+    `decode_s` are an answer's own part, so that all answers' sum is the time that passed, `wait_s` is the rest of the
+    time from its start to its end, and `first_round_s` what passed until its first tokens, waiting included.
     """
 
     prefill_s: NonNegativeFloat = 0.0
     decode_s: NonNegativeFloat = 0.0
     comm_s: NonNegativeFloat = 0.0
+    wait_s: NonNegativeFloat = 0.0
     first_round_s: NonNegativeFloat | None = None
 
     @property
     def total_s(self) -> float:
-        """Seconds from the prompt's first call to the last round."""
+        """Seconds from the prompt's first call to the last round, less what was others' part of them."""
         return self.prefill_s + self.decode_s
+
+    @property
+    def latency_s(self) -> float:
+        """Seconds from the prompt's first call to the last round, whatever else was done meanwhile."""
+        return self.total_s + self.wait_s

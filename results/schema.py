@@ -15,7 +15,6 @@ from pydantic import AwareDatetime, Field, JsonValue, NonNegativeInt
 from lopa_bench.results.ledgers import Record, TimeLedger, TokenLedger, WorkLedger
 
 SCHEMA_VERSION = 2
-SCORER_ERROR = "scorer_error"
 
 Origin = Literal["default", "preset", "flag", "file", "environment"]
 Status = Literal["running", "finished", "finished with errors", "failed", "interrupted"]
@@ -90,7 +89,7 @@ class SampleRecord(Record):
     @property
     def has_scorer_error(self) -> bool:
         """Whether there is an answer and it was the scorer that failed: to be judged again, not to be generated."""
-        return self.status == "error" and (self.error or "").startswith(SCORER_ERROR)
+        return self.status == "error" and self.why == Why.SCORER_ERROR
 
 
 class Setting(Record):

@@ -34,6 +34,12 @@ LedgerT = TypeVar("LedgerT", TokenLedger, WorkLedger)
 def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
     """Return what `samples`, of the run `run`, come to; the run may be unfinished."""
     good, on_clock = counted(samples), timed(samples)
+    blocked = why_blocked(samples)
+    scores = {name: _score(name, good) for name in sorted({name for sample in good for name in sample.scores})}
+    metrics = {metric.id: measure(metric, samples) for metric in METRICS.values()}
+    if blocked:
+        metrics["accuracy"] = _without_value(metrics["accuracy"])
+        scores = {name: _without_value(score) for name, score in scores.items()}
     return Summary(
         run_id=run.id,
         n=len(good),
@@ -42,8 +48,8 @@ def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
         num_warmup=sum(sample.warmup for sample in samples),
         num_prompts_cut=sum(sample.prompt_tokens_cut > 0 for sample in samples),
         partial=run.task.partial,
-        metrics={metric.id: measure(metric, samples) for metric in METRICS.values()},
-        scores={name: _score(name, good) for name in sorted({name for sample in good for name in sample.scores})},
+        metrics=metrics,
+        scores=scores,
         tokens=total(TokenLedger, [sample.tokens for sample in good]),
         work=total(WorkLedger, [sample.work for sample in good]),
         timed_tokens=total(TokenLedger, [sample.tokens for sample in on_clock]),
@@ -51,8 +57,21 @@ def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
         why=_counts([sample.why for sample in good]),
         stopped_by=_counts([sample.stopped_by for sample in good]),
         reasons=reasons(samples),
+        blocked=blocked,
         warnings=tuple(_warnings(run, samples)),
     )
+
+
+def why_blocked(samples: Sequence[SampleRecord]) -> str | None:
+    """Return why `samples` have no score, or None: a single answer that the scorer failed on takes it away."""
+    faults = [sample for sample in samples if sample.has_scorer_error]
+    if not faults:
+        return None
+    return f"no score: the scorer failed on {_share(len(faults), len(samples))}: {_ids(faults)} ({faults[0].error})"
+
+
+def _without_value(figure: MetricValue) -> MetricValue:
+    return figure.model_copy(update={"value": None, "interval": None})
 
 
 def measure(metric: Metric, samples: Sequence[SampleRecord]) -> MetricValue:
@@ -81,6 +100,7 @@ def total_time(ledgers: Sequence[TimeLedger]) -> TimeLedger:
         prefill_s=sum(ledger.prefill_s for ledger in ledgers),
         decode_s=sum(ledger.decode_s for ledger in ledgers),
         comm_s=sum(ledger.comm_s for ledger in ledgers),
+        wait_s=sum(ledger.wait_s for ledger in ledgers),
         first_round_s=sum(first_rounds) if first_rounds and len(first_rounds) == len(ledgers) else None,
     )
 
@@ -104,6 +124,10 @@ def _warnings(run: RunRecord, samples: Sequence[SampleRecord]) -> list[str]:
     bad = [sample for sample in samples if sample.status == "error"]
     expected, available = run.task.num_documents, run.task.num_available
     lines: list[str] = []
+    if blocked := why_blocked(samples):
+        lines.append(f"{blocked}; `lopa-bench rescore` judges the stored answers again")
+    if warning := run.scoring.get("warning"):
+        lines.append(str(warning))
     if not samples:
         lines.append("no samples: there is no score")
     if len(samples) < expected:
