@@ -12,8 +12,10 @@ from typing import Annotated
 
 import typer
 
+from lopa_bench.cli.compare import compare
 from lopa_bench.cli.demo import demo
 from lopa_bench.cli.doctor import doctor
+from lopa_bench.cli.frontier import frontier
 from lopa_bench.cli.list import list_
 from lopa_bench.cli.run import run
 from lopa_bench.cli.show import show
@@ -55,6 +57,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
     "show": show,
+    "compare": compare,
+    "frontier": frontier,
     "list": list_,
     "verify": verify,
     "train": train,

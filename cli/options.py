@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lopa_bench.errors import ConfigError
+from lopa_bench.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from lopa_bench.results.tables import Table
@@ -27,6 +28,27 @@ def chosen_format(*, json: bool = False, csv: bool = False, markdown: bool = Fal
     if len(asked) > 1:
         raise ConfigError(f"--{asked[0]} and --{asked[1]} exclude each other; choose one")
     return asked[0] if asked else "table"
+
+
+def one_of(option: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a value of `--option` that is none of `choices`."""
+    if value not in choices:
+        raise ConfigError(f"--{option} '{value}' not found{nearest(value, choices)}; choose from {', '.join(choices)}")
+
+
+def go_together(given: Mapping[str, object]) -> None:
+    """Refuse options of which some but not all are given; `given` has a value, or None, for each."""
+    missing = [name for name, value in given.items() if value is None]
+    if missing and len(missing) < len(given):
+        there = next(name for name in given if name not in missing)
+        raise ConfigError(f"{there} needs {' and '.join(missing)} too")
+
+
+def print_json(document: object) -> None:
+    """Print JSON values to stdout."""
+    import json
+
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def print_table(table: Table, format: str = "table") -> None:

@@ -1,0 +1,65 @@
+"""`lopa-bench frontier`: which settings are worth having."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lopa_bench.cli import options as shared
+
+References = Annotated[list[str], typer.Argument(metavar="RUN...", help="Numbers, names or folders of runs.")]
+RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
+Speed = Annotated[str, typer.Option(help="Figure on the speed axis: tpf, tpf_branch, tps_e2e, ...")]
+Within = Annotated[float, typer.Option(help="Points of accuracy that the chosen setting may lose.", min=0.0)]
+Against = Annotated[
+    str | None, typer.Option(help="Run to lose them against; by default the most accurate one.", metavar="RUN")
+]
+YMax = Annotated[float | None, typer.Option("--y-max", help="AUP: best accuracy known for this task, in percent.")]
+YMaxName = Annotated[str | None, typer.Option("--y-max-name", help="Whose accuracy that is; needed with --y-max.")]
+Part = Annotated[str, typer.Option(help="With --csv, --markdown, --latex: settings or aup.")]
+
+
+def frontier(
+    runs: References,
+    runs_dir: RunsDir = Path("runs"),
+    speed: Speed = "tpf",
+    within: Within = 1.0,
+    against: Against = None,
+    y_max: YMax = None,
+    y_max_name: YMaxName = None,
+    part: Part = "settings",
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
+) -> None:
+    """Set runs of one task side by side: the Pareto front, AUP per decoder, the fastest setting within a budget.
+
+    The setting is chosen on one half of the problems and reported on the other.
+
+    Example: lopa-bench frontier 3 4 5 6 --within 0.5
+    """
+    from lopa_bench.results import frontier_tables as tables
+    from lopa_bench.results.aup import Yardstick
+    from lopa_bench.results.frontier import frontier as place
+    from lopa_bench.results.store import load_run
+
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    shared.one_of("part", part, ("settings", "aup"))
+    shared.go_together({"--y-max": y_max, "--y-max-name": y_max_name})
+    yardstick = None if y_max is None or y_max_name is None else Yardstick(y_max, y_max_name)
+    stored = [load_run(reference, runs_dir) for reference in runs]
+    reference = None if against is None else load_run(against, runs_dir).record.id
+    found = place(stored, speed=speed, within=within, against=reference, yardstick=yardstick)
+    if format == "json":
+        shared.print_json(tables.document(found))
+        return
+    if format != "table":
+        shared.print_table(tables.aup_table(found) if part == "aup" else tables.settings_table(found), format)
+        return
+    shared.print_table(tables.settings_table(found))
+    shared.print_table(tables.aup_table(found))
+    for line in tables.choice_lines(found, within):
+        typer.echo(line)
