@@ -2,78 +2,27 @@
 
 Prompts, few-shot draws, filters and scores are lm-eval's own code and YAML, read from the installed package; this
 module adds local data, documents in a fixed order and one verdict per document, so that these tasks look to the
-runner like any other. A further task is one more `Definition`.
+runner like any other. The tasks themselves are in `lopa_bench.tasks.maths_tasks`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
-from lopa_bench.errors import ConfigError, PrerequisiteError, TaskDataError
-from lopa_bench.harness.task_files import SplitData, read_split
+from lopa_bench.errors import ConfigError, ScorerError, TaskDataError
+from lopa_bench.harness import lm_eval_files
 from lopa_bench.results.schema import Why
-from lopa_bench.tasks.base import Document, Judgement
+from lopa_bench.tasks.base import Document, Entry, Judgement
+from lopa_bench.tasks.data_files import SplitData, load_split
+from lopa_bench.tasks.maths_tasks import MATHS_TASKS, MathsDefinition
 
+DEFINITIONS = MATHS_TASKS
 FEWSHOT_SEED = 1234
 INVALID = "[invalid]"
-
-
-@dataclass(frozen=True)
-class Definition:
-    """Where lm-eval keeps a task and what this program adds: local files, headline, length.
-
-    `data_name` is the stem of the local files (`gsm8k` for `gsm8k_test.jsonl.gz`), `fields` the text fields every row
-    must have, `fewshot_split` the split that shots are drawn from (None when the YAML brings them),
-    `headline` the score, as "metric,filter", that tables call accuracy.
-    """
-
-    name: str
-    yaml: str
-    data_name: str
-    fields: tuple[str, ...]
-    fewshot_split: str | None
-    headline: str
-    family: str
-    max_new_tokens: int
-    citation: str
-
-
-GSM8K_CITATION = "Cobbe et al. 2021, Training Verifiers to Solve Math Word Problems (arXiv:2110.14168)."
-
-DEFINITIONS: dict[str, Definition] = {
-    definition.name: definition
-    for definition in (
-        Definition(
-            name="gsm8k",
-            yaml="gsm8k/gsm8k.yaml",
-            data_name="gsm8k",
-            fields=("question", "answer"),
-            fewshot_split="train",
-            headline="exact_match,flexible-extract",
-            family="maths",
-            max_new_tokens=256,
-            citation=GSM8K_CITATION,
-        ),
-        Definition(
-            name="gsm8k-cot",
-            yaml="gsm8k/gsm8k-cot.yaml",
-            data_name="gsm8k",
-            fields=("question", "answer"),
-            fewshot_split=None,
-            headline="exact_match,flexible-extract",
-            family="maths",
-            max_new_tokens=256,
-            citation=GSM8K_CITATION,
-        ),
-    )
-}
 
 
 class ChatTemplate(Protocol):
@@ -101,15 +50,17 @@ class PromptSettings:
 class LmEvalTask:
     """One task of lm-eval behind the protocol of `lopa_bench.tasks.base.Task`.
 
+    Shots are drawn document after document from one generator, so prompts are always built in the order of the data and
+    from its first document on; a prompt is the same whatever else is asked.
+
     Args:
         definition: which task.
         data_dir: folder with local files; None asks the hub.
         prompts: shots and chat settings.
-        first: build only the first so many prompts. Shots are drawn document after document from one generator,
-            so a prefix of the documents always has the same prompts as the whole.
+        first: `documents` returns only the first so many.
     """
 
-    definition: Definition
+    definition: MathsDefinition
     data_dir: Path | None = None
     prompts: PromptSettings = field(default_factory=PromptSettings)
     first: int | None = None
@@ -120,48 +71,91 @@ class LmEvalTask:
         self.max_new_tokens = self.definition.max_new_tokens
         self.metric = self.definition.headline
         self.citation = self.definition.citation
-        self.splits: dict[str, SplitData] = {}
+        self._built: list[Document] = []
 
     @cached_property
-    def version(self) -> int:
+    def version(self) -> str:
         """lm-eval's version number of the task."""
-        return int(self._task.VERSION)
+        return str(self._config["metadata"]["version"])
 
     @cached_property
     def stop(self) -> tuple[str, ...]:
         """Strings before which an answer is cut."""
-        until = self._task.config.generation_kwargs["until"]
+        until = self._config["generation_kwargs"]["until"]
         return tuple(word for word in ([until] if isinstance(until, str) else until) if word)
 
     @property
     def num_fewshot(self) -> int:
         """Shots in every prompt."""
-        return int(self._task.config.num_fewshot or 0)
+        own = int(self._config.get("num_fewshot") or 0)
+        return own if self.prompts.num_fewshot is None else self.prompts.num_fewshot
 
     @property
     def num_available(self) -> int:
-        """Documents of the whole test split."""
-        return len(self._task.eval_docs)
+        """Documents of the whole test split; more than there are here where the data are a part of the release."""
+        return max(len(self.splits["test"].rows), self.definition.test.num_rows)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the start."""
+        lines = [lm_eval_files.data_note(self.definition.test, self.splits["test"])]
+        has_chat = self.prompts.chat_template is not None
+        if self.definition.is_chat and not has_chat:
+            lines.append(f"{self.name} is meant for a chat template and is asked without one; consider --chat")
+        return tuple(line for line in lines if line)
 
     @property
     def source(self) -> dict[str, Any]:
         """What a run record says about where the task comes from."""
-        config = self._task.config
         return {
             "harness": f"lm-eval {metadata.version('lm_eval')}",
             "definition": self.definition.yaml,
             "num_fewshot": self.num_fewshot,
-            "data": {split: data.card() for split, data in self.splits.items()} or {"source": config.dataset_path},
+            "data": {split: data.card() for split, data in self.splits.items()},
         }
+
+    @cached_property
+    def splits(self) -> dict[str, SplitData]:
+        """The splits that this run needs, read and checked: the problems, and what shots are drawn from."""
+        definition = self.definition
+        found = {"test": load_split(definition.test, self.data_dir)}
+        if definition.subset == "type":  # the hub has one part per type, and lm-eval asks them in this order
+            rows = tuple(sorted(found["test"].rows, key=lambda row: str(row["type"])))
+            found["test"] = replace(found["test"], rows=rows)
+        if definition.shots is not None and self.num_fewshot:
+            found["train"] = load_split(definition.shots, self.data_dir)
+        return found
+
+    def outline(self) -> list[Entry]:
+        """Return id and kind of every document, without its prompt."""
+        definition = self.definition
+        return [Entry(self._id(index), definition.stratum(row)) for index, row in enumerate(self.splits["test"].rows)]
 
     def documents(self, split: str = "test") -> list[Document]:
         """Return the test documents with their complete prompts, in the order of the file."""
         if split != "test":
             raise ConfigError(f"task {self.name} has no split '{split}': it has test")
-        return self._documents
+        return self.first_documents(len(self.splits["test"].rows) if self.first is None else self.first)
+
+    def first_documents(self, count: int) -> list[Document]:
+        """Return the first `count` documents; the prompts built before stay as they are."""
+        task = self._task
+        docs = task.task_docs
+        for index in range(len(self._built), min(count, len(docs))):
+            doc = docs[index]
+            target = str(task.doc_to_target(doc))
+            details: dict[str, Any] = {"doc": dict(doc)}
+            if (subset := self.definition.subset) is not None and doc.get(subset) is not None:
+                details["cluster"] = str(doc[subset])
+            self._built.append(Document(self._id(index), self._prompt(doc), target, details))
+        return self._built[:count]
 
     def judge(self, document: Document, text: str) -> Judgement:
-        """Score one answer with every filter of the task; never raises for anything a model may write."""
+        """Score one answer with every filter of the task; never raises for anything a model may write.
+
+        Raises:
+            ScorerError: lm-eval's own scoring failed on this text; the answer must not be counted.
+        """
         scores: dict[str, float] = {}
         extracted: dict[str, str] = {}
         for filters in self._task._filters:
@@ -169,19 +163,27 @@ class LmEvalTask:
             filters.apply([instance])
             answer = instance.filtered_resps[filters.name]
             extracted[filters.name] = str(answer)
-            for metric, value in self._task.process_results(instance.doc, [answer]).items():
+            try:
+                results = self._task.process_results(instance.doc, [answer])
+            except Exception as error:
+                raise ScorerError(f"lm-eval's scores of {self.name} fail on this answer: {error!r}") from error
+            for metric, value in results.items():
                 scores[f"{metric},{filters.name}"] = float(value)
         correct = scores[self.metric]
-        found = extracted[self.metric.partition(",")[2]]
-        return Judgement(correct, scores, None if found == INVALID else found, _why(correct, text, found))
+        found: str | None = extracted[self.metric.partition(",")[2]]
+        if self.definition.needs:
+            found = lm_eval_files.math_answer(self._task, text)
+        found = None if found == INVALID else found
+        return Judgement(correct, scores, found, _why(correct, text, found))
 
-    @cached_property
-    def _documents(self) -> list[Document]:
+    def _id(self, index: int) -> str:
+        return f"{self.name}-{index:04d}"
+
+    def _prompt(self, doc: dict[str, Any]) -> str:
         task, prompts = self._task, self.prompts
-        documents = []
-        for index, doc in task.doc_iterator(limit=self.first):
-            try:
-                prompt = task.fewshot_context(
+        try:
+            return str(
+                task.fewshot_context(
                     doc,
                     num_fewshot=self.num_fewshot,
                     system_instruction=prompts.system_instruction,
@@ -190,41 +192,33 @@ class LmEvalTask:
                     chat_template=prompts.chat_template,
                     gen_prefix=task.doc_to_prefix(doc),
                 )
-            except (AssertionError, ValueError) as error:
-                raise ConfigError(f"--num-fewshot {self.num_fewshot} does not work for {self.name}: {error}") from error
-            target = str(task.doc_to_target(doc))
-            documents.append(Document(f"{self.name}-{index:04d}", prompt, target, {"doc": dict(doc)}))
-        return documents
+            )
+        except (AssertionError, ValueError) as error:
+            raise ConfigError(f"--num-fewshot {self.num_fewshot} does not work for {self.name}: {error}") from error
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        """lm-eval's definition, its functions not loaded."""
+        config = lm_eval_files.load_yaml(self.definition.yaml, functions=False)
+        if self.prompts.num_fewshot and not config.get("num_fewshot"):
+            raise ConfigError(
+                f"--num-fewshot {self.prompts.num_fewshot} does not work for {self.name}: lm-eval asks it without "
+                "examples; leave it out"
+            )
+        return config
 
     @cached_property
     def _task(self) -> Any:
-        with _quiet():
-            config = _load_yaml(self.definition.yaml)
-            config.pop("tag", None)
-            if self.data_dir is not None:
-                config["custom_dataset"] = self._read_local(self.data_dir, config)
-            task = _build(config, self.name, self.data_dir)
-        if self.prompts.num_fewshot is not None:
-            task.set_config("num_fewshot", self.prompts.num_fewshot)
+        lm_eval_files.require(self.name, self.definition.needs)
+        num_fewshot = self.num_fewshot
+        try:
+            task = lm_eval_files.build(self.definition.yaml, {name: data.rows for name, data in self.splits.items()})
+        except TypeError as error:
+            source = self.splits["test"].source
+            raise TaskDataError(f"lm-eval cannot read the problems of {self.name} in {source}: {error}") from error
+        task.set_config("num_fewshot", num_fewshot)
         task.set_fewshot_seed(FEWSHOT_SEED)
         return task
-
-    def _read_local(self, data_dir: Path, config: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-        """Read the splits this run needs and return the loader that lm-eval calls for them."""
-        definition, shots = self.definition, self.prompts.num_fewshot
-        shots = config.get("num_fewshot") if shots is None else shots
-        self.splits["test"] = read_split(data_dir, definition.data_name, "test", definition.fields)
-        if definition.fewshot_split and shots:
-            self.splits["train"] = read_split(data_dir, definition.data_name, "train", definition.fields)
-
-        def load(**_: Any) -> dict[str, Any]:
-            from datasets import Dataset
-
-            loaded = {split: Dataset.from_list(data.rows) for split, data in self.splits.items()}
-            loaded.setdefault("train", loaded["test"])  # named in the YAML, never drawn from without shots
-            return loaded
-
-        return load
 
 
 @dataclass
@@ -236,54 +230,9 @@ class _Answer:
     filtered_resps: dict[str, Any] = field(default_factory=dict)
 
 
-def _why(correct: float, text: str, found: str) -> str | None:
+def _why(correct: float, text: str, found: str | None) -> str | None:
     if correct >= 1:
         return None
     if not text.strip():
         return Why.EMPTY
-    return Why.NOT_EXTRACTED if found == INVALID else Why.WRONG
-
-
-def _load_yaml(relative: str) -> dict[str, Any]:
-    import lm_eval.tasks
-
-    try:
-        from lm_eval.tasks._yaml_loader import load_yaml
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"lm-eval {metadata.version('lm_eval')} keeps its task files in another way; install lm-eval 0.4.13"
-        ) from error
-    path = Path(lm_eval.tasks.__file__).parent / relative
-    if not path.is_file():
-        raise PrerequisiteError(f"lm-eval {metadata.version('lm_eval')} has no {relative}; install lm-eval 0.4.13")
-    return load_yaml(path)
-
-
-def _build(config: dict[str, Any], name: str, data_dir: Path | None) -> Any:
-    from lm_eval.tasks import TaskManager
-
-    try:
-        # The default manager reads thirteen thousand task files first.
-        return TaskManager(include_defaults=False).load([config])["tasks"][config["task"]]
-    except TaskDataError:
-        raise
-    except Exception as error:
-        if data_dir is not None:
-            raise
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TaskDataError(
-            f"the data of {name} ({config['dataset_path']}) could not be fetched from the hub: {reason}; "
-            "give a folder with local files: --data-dir"
-        ) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep lm-eval's advice to its own command-line users off our users' screens."""
-    logger = logging.getLogger("lm_eval")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    return Why.NOT_EXTRACTED if found is None else Why.WRONG

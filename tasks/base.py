@@ -34,6 +34,18 @@ class Document:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A problem before its prompt is built: its id, its kind, and what its data set calls it.
+
+    Subsets of a task hold every `stratum` in its share; `other_id` ("HumanEval/32") may be used to name the problem.
+    """
+
+    id: str
+    stratum: str = ""
+    other_id: str = ""
+
+
+@dataclass(frozen=True)
 class Judgement:
     """The verdict on one text.
 
@@ -53,12 +65,16 @@ class Task(Protocol):
     """What the harness may ask of a task."""
 
     name: str
-    version: int
     family: str
     max_new_tokens: int
     stop: tuple[str, ...]
     metric: str
     citation: str
+
+    @property
+    def version(self) -> int | str:
+        """Changes whenever prompts or verdicts do."""
+        ...
 
     def documents(self, split: str = "test") -> list[Document]:
         """Return the documents of `split` in their fixed order; an unknown split raises ConfigError."""
@@ -66,6 +82,22 @@ class Task(Protocol):
 
     def judge(self, document: Document, text: str) -> Judgement:
         """Judge `text`, the answer to `document`'s prompt; never raises for anything a model may write."""
+        ...
+
+
+@runtime_checkable
+class OutlinedTask(Protocol):
+    """A task that knows its problems before their prompts are built, and builds these in order, as many as needed.
+
+    A prompt may depend on those before it (lm-eval draws shots document after document), never on those after.
+    """
+
+    def outline(self) -> list[Entry]:
+        """Return all problems in their fixed order."""
+        ...
+
+    def first_documents(self, count: int) -> list[Document]:
+        """Return the first `count` problems with their complete prompts."""
         ...
 
 

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.errors import ConfigError, TaskDataError
-from lopa_bench.harness.lm_eval_tasks import DEFINITIONS, LmEvalTask, PromptSettings
+from lopa_bench.harness.lm_eval_tasks import LmEvalTask, PromptSettings
 from lopa_bench.results.schema import Why
+from lopa_bench.tasks.maths_tasks import MATHS_TASKS
 
 # sha256 of the first three prompts, as lm-eval 0.4.13 builds them with its default seed.
 GOLDEN = {
     "gsm8k": "b7bf55a33198583c45d10f6c3525c1487eb29ca65f7670b398880e55dba703d9",
     "gsm8k-cot": "546f725a54efdebf3eda0718d53c20e7e63af1601e7ae4458ede9dba4ef13e9b",
+    "gsm8k-cot-zeroshot": "8ada853ad0bd6c7b141b36b4fae9fc62c5a0bd0c1cef0039b05d50420e847a1a",
+    "gsm8k-cot-llama": "3dc0f4a5ed3ffe72a969212eadc382b062d40de6c5f399316eed5d739f7fdd83",
 }
 
 
 def task(data_dir: Path, name: str = "gsm8k", first: int | None = 3, **prompts: object) -> LmEvalTask:
-    return LmEvalTask(DEFINITIONS[name], data_dir, PromptSettings(**prompts), first)  # type: ignore[arg-type]
+    return LmEvalTask(MATHS_TASKS[name], data_dir, PromptSettings(**prompts), first)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,9 @@ def test_a_limit_never_changes_a_prompt(gsm8k: LmEvalTask, data_dir: Path) -> No
     more = task(data_dir, first=12).documents()
     assert more[:3] == gsm8k.documents()
     assert len({document.prompt for document in more}) == 12
+    bit_by_bit = task(data_dir)
+    for count in (2, 1, 8, 12):
+        assert bit_by_bit.first_documents(count) == more[:count]
     assert gsm8k.num_available == 1319
 
 
@@ -55,6 +61,8 @@ def test_shots(data_dir: Path, gsm8k: LmEvalTask) -> None:
     none = task(data_dir, num_fewshot=0)
     assert none.documents()[0].prompt.count("Question:") == 1
     assert list(none.splits) == ["test"]  # nothing else is read
+    with pytest.raises(ConfigError, match="gsm8k-cot-zeroshot: lm-eval asks it without examples"):
+        task(data_dir, "gsm8k-cot-zeroshot", num_fewshot=3).documents()
     with pytest.raises(ConfigError, match="--num-fewshot 9 does not work for gsm8k-cot"):
         task(data_dir, "gsm8k-cot", num_fewshot=9).documents()
 
@@ -103,11 +111,20 @@ def test_commas_and_signs_are_no_errors(gsm8k: LmEvalTask) -> None:
     assert gsm8k.judge(by_target["70000"], "#### -70,000").correct == 0.0
 
 
+def test_a_form_for_chats_says_when_there_is_none(data_dir: Path, gsm8k: LmEvalTask) -> None:
+    assert "consider --chat" in task(data_dir, "gsm8k-cot-llama").notes[0]
+    assert task(data_dir, "gsm8k-cot-llama", chat_template=render).notes == ()
+    assert gsm8k.notes == ()
+
+
 def test_data_are_named_with_their_hash(gsm8k: LmEvalTask) -> None:
     gsm8k.documents()
     source = gsm8k.source
     assert source["harness"].startswith("lm-eval ")
     assert source["data"]["test"]["num_rows"] == 1319
+    assert (
+        source["data"]["test"]["release"] == source["data"]["train"]["release"] == "openai/grade-school-math @ 3101c7d"
+    )
     assert source["data"]["test"]["sha256"].startswith("3730d312")
 
 
@@ -116,8 +133,10 @@ def test_data_that_cannot_be_fetched_lead_to_data_dir(monkeypatch: pytest.Monkey
         raise ConnectionError("no network")
 
     monkeypatch.setattr("datasets.load_dataset", refuse)
-    with pytest.raises(TaskDataError, match=r"openai/gsm8k.*no network.*--data-dir"):
-        LmEvalTask(DEFINITIONS["gsm8k"]).documents()
+    for offline, words in (("0", "could not be fetched from the hub: no network"), ("1", "this run is offline")):
+        monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+        with pytest.raises(TaskDataError, match=rf"openai/gsm8k.*{words}.*--data-dir"):
+            LmEvalTask(MATHS_TASKS["gsm8k"]).documents()
 
 
 def test_an_unknown_split_is_refused(gsm8k: LmEvalTask) -> None:
