@@ -14,21 +14,23 @@ from lopa_bench.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from lopa_bench.results.tables import Table
 
-KINDS = ("models", "decoders", "tasks", "presets", "runs")
+KINDS = ("models", "decoders", "tasks", "presets", "published", "runs")
 
 What = Annotated[str, typer.Argument(metavar="|".join(KINDS), help="What to list.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
+Paper = Annotated[str | None, typer.Option(help="Published figures of lopa, d2f or fast-dllm alone.")]
 
 
 def list_(
     what: What,
     runs_dir: RunsDir = Path("runs"),
+    paper: Paper = None,
     json: shared.Json = False,
     csv: shared.Csv = False,
     markdown: shared.Markdown = False,
     latex: shared.Latex = False,
 ) -> None:
-    """List models, decoders with their options, tasks, presets or stored runs.
+    """List models, decoders with their options, tasks, presets, the papers' figures or stored runs.
 
     Example: lopa-bench list decoders
     """
@@ -40,8 +42,11 @@ def list_(
         "decoders": listings.decoders,
         "tasks": listings.tasks,
         "presets": listings.presets,
+        "published": lambda: listings.published(paper),
         "runs": lambda: listings.runs(runs_dir),
     }
+    if paper is not None and what != "published":
+        raise ConfigError(f"--paper chooses among published figures, not among {what}; use `list published`")
     if what not in tables:
         raise ConfigError(f"cannot list '{what}'{nearest(what, KINDS)}; choose from {', '.join(KINDS)}")
     table = tables[what]()

@@ -12,6 +12,7 @@ from lopa_bench.results.tables import Column, Row, Table
 ON_SCREEN = {
     "tasks": ("task", "family", "accuracy is", "tokens", "defined by", "data"),
     "presets": ("preset", "task", "runs", "decoder", "model", "shots", "note"),
+    "published": ("table", "row", "task", "metric", "value", "unit", "kind", "note"),
 }
 
 
@@ -133,11 +134,42 @@ def presets() -> Table:
             "options": ", ".join(f"{name}={value}" for name, value in preset.options.items()),
             "source": preset.source,
             "note": preset.note or "-",
+            "stands for": ", ".join(preset.published) or "-",
+            "open question": preset.open_question or "-",
         }
         for preset in PRESETS.values()
     ]
     keys = ("preset", "task", "runs", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note")
+    keys += ("stands for", "open question")
     return Table([Column(key, key) for key in keys], rows)
+
+
+def published(paper: str | None) -> Table:
+    """Return the published figures, one row each."""
+    from lopa_bench.results.published import select
+
+    rows: list[Row] = [
+        {
+            "table": figure.table_id,
+            "row": figure.row,
+            "task": figure.task or "-",
+            "model": figure.model,
+            "decoder": figure.decoder,
+            "metric": figure.metric,
+            "value": figure.value,
+            "unit": figure.unit,
+            "kind": figure.kind,
+            "settings": ", ".join(f"{name}={value}" for name, value in figure.settings.items()) or "-",
+            "source": figure.source,
+            "note": figure.note or "-",
+        }
+        for figure in select(paper=paper)
+    ]
+    keys = ("table", "row", "task", "model", "decoder", "metric", "value", "unit", "kind", "settings", "source", "note")
+    notes = (
+        "quoted: as printed; digitised: read off a plot. None was measured here; `lopa-bench reproduce` does that.",
+    )
+    return Table([Column(key, key) for key in keys], rows, notes=notes)
 
 
 def runs(root: Path) -> Table:

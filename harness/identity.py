@@ -20,8 +20,8 @@ INCIDENTAL = (
     "force_adapter", "convention", "allow_code_execution", "cleanup", "scorer", "isolation", "min_call_s",
 )  # fmt: skip
 CODE_FOLDERS = ("decoders", "models", "tasks")
-NO_ANSWERS_FROM = ("presets.py", "catalog.py", "memory.py")
-CODE_FILES = ("answering.py", "driver.py", "lm_eval_tasks.py", "code_prompts.py")
+NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py")
+CODE_FILES = ("answering.py", "batching.py", "driver.py", "lm_eval_tasks.py", "code_prompts.py")
 
 
 def sample_seed(seed: int, sample_id: str) -> int:
@@ -44,7 +44,7 @@ def code_hash() -> str:
     """Return a sha256 over the sources that answers depend on, so that a changed decoder never gets old answers."""
     root = Path(__file__).resolve().parent.parent
     found = [file for folder in CODE_FOLDERS for file in sorted((root / folder).glob("*.py"))]
-    files = [file for file in found if file.name not in NO_ANSWERS_FROM]
+    files = [file for file in found if not any(file.match(pattern) for pattern in NO_ANSWERS_FROM)]
     digest = hashlib.sha256()
     for file in [*files, *(root / "harness" / name for name in CODE_FILES)]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
