@@ -24,7 +24,7 @@ class FileLock:
     """
 
     def __init__(self, path: Path, what: str, *, wait: bool = False) -> None:
-        with sentence_on_os_error("open", path):
+        with sentence_on_os_error("write to", path.parent, "make it writable or give another folder with --runs-dir"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._acquire(wait)

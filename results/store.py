@@ -19,7 +19,7 @@ from typing import Any
 from lopa_bench.errors import ResultsError
 from lopa_bench.results import jsonl
 from lopa_bench.results.locks import is_locked
-from lopa_bench.results.schema import SCHEMA_VERSION, RunRecord, SampleRecord, Status, Summary
+from lopa_bench.results.schema import FINISHED, SCHEMA_VERSION, RunRecord, SampleRecord, Status, Summary
 from lopa_bench.results.trace import TraceRecord
 from lopa_bench.results.upgrades import check_version, parse, upgrade
 
@@ -146,7 +146,7 @@ def find_resumable(root: Path | str, fingerprint: str) -> StoredRun | None:
             run = read_run(path)
         except ResultsError:
             continue  # an unreadable run cannot be continued, and is no reason not to start a new one
-        resumable = run.version == SCHEMA_VERSION or run.status == "finished"
+        resumable = run.version == SCHEMA_VERSION or run.status in FINISHED
         if run.record.fingerprint == fingerprint and resumable:
             return run
     return None

@@ -15,6 +15,7 @@ from types import TracebackType
 from lopa_bench.errors import ResultsError
 from lopa_bench.results import jsonl
 from lopa_bench.results.locks import FileLock
+from lopa_bench.results.mending import NEW_FOLDER, mend, remove_abandoned
 from lopa_bench.results.schema import (
     SCHEMA_VERSION,
     RunRecord,
@@ -30,6 +31,7 @@ from lopa_bench.results.store import (
     SUMMARY_FILE,
     TRACES_FILE,
     StoredRun,
+    find_resumable,
     read_run,
     run_folders,
     run_number,
@@ -63,6 +65,7 @@ class RunWriter:
         self._samples_file = jsonl.Appender(path / SAMPLES_FILE)
         self._traces_file: jsonl.Appender | None = None
         self._by_id = {sample.id: sample for sample in samples}
+        self._has_repeats = False
         self._ended = False
 
     @property
@@ -72,12 +75,13 @@ class RunWriter:
 
     @property
     def done(self) -> set[str]:
-        """Ids that need not run again: all stored ones but those that ended in an error."""
-        return {sample.id for sample in self._by_id.values() if sample.status == "ok"}
+        """Ids that need not run again: all stored ones but those whose answer went wrong; a scorer's fault is none."""
+        return {one.id for one in self._by_id.values() if one.status == "ok" or one.has_scorer_error}
 
     def append(self, sample: SampleRecord) -> None:
         """Store a sample; it is on the disk on return. One of a known id takes the earlier one's place."""
         self._samples_file.append(sample.model_dump_json().encode() + b"\n")
+        self._has_repeats |= sample.id in self._by_id
         self._by_id[sample.id] = sample
 
     def append_trace(
@@ -99,6 +103,7 @@ class RunWriter:
         self._samples_file.close()  # the old file, which has no name any more
         self._samples_file = jsonl.Appender(self.path / SAMPLES_FILE)
         self._by_id = {sample.id: sample for sample in samples}
+        self._has_repeats = False
 
     def update(self, record: RunRecord) -> None:
         """Replace `run.json`; id and creation time stay as they are."""
@@ -106,8 +111,13 @@ class RunWriter:
         _write_record(self.path, self.record)
 
     def finish(self, summary: Summary | None = None, status: Status = "finished", error: str | None = None) -> None:
-        """Store the summary if there is one, then set the run's last status and close it."""
+        """Store the summary if there is one, then set the run's last status and close it.
+
+        With a summary the samples are left one to an id, those that were asked again without their earlier lines.
+        """
         if summary is not None:
+            if self._has_repeats:
+                self.replace_samples(self.samples)
             named = summary.model_copy(update={"run_id": self.path.name})
             jsonl.replace_file(self.path / SUMMARY_FILE, named.model_dump_json(indent=2).encode() + b"\n")
         self._ended = True
@@ -135,7 +145,7 @@ class RunWriter:
         except ResultsError as second:
             if error is None:
                 raise
-            logger.warning("%s", second)  # the first error is the one to show
+            logger.debug("%s", second)  # the first error is the one to show
         finally:
             self.close()
 
@@ -146,22 +156,45 @@ def create_run(root: Path | str, title: str, record: RunRecord) -> RunWriter:
     The folder appears under the next free number with its `run.json` in it and locked, in one step, so that two
     processes starting at once get two numbers. ResultsError when `root` cannot be written.
     """
+    root = _made(root)
+    with FileLock(root / LOCK_FILE, f"the folder {root}", wait=True):
+        return _create(root, title, record)
+
+
+def resume_or_create(root: Path | str, title: str, record: RunRecord) -> RunWriter:
+    """Open the newest run of `record`'s fingerprint under `root`, or a new one; of two processes only one makes it.
+
+    ResultsError when `root` cannot be written, or when another process is writing that run.
+    """
+    root = _made(root)
+    with FileLock(root / LOCK_FILE, f"the folder {root}", wait=True):
+        found = find_resumable(root, record.fingerprint)
+        return _create(root, title, record) if found is None else reopen_run(found)
+
+
+def _made(root: Path | str) -> Path:
     root = Path(root)
-    with jsonl.sentence_on_os_error("make", root, "give another folder"):
+    with jsonl.sentence_on_os_error("make", root, "give another folder with --runs-dir"):
         root.mkdir(parents=True, exist_ok=True)
-        hidden = root / f".new-{os.getpid()}-{secrets.token_hex(4)}"
-        hidden.mkdir()
+    return root
+
+
+def _create(root: Path, title: str, record: RunRecord) -> RunWriter:
+    """Make a run's folder out of sight, then give it its name; the caller holds the lock of `root`."""
+    remove_abandoned(root)
+    hidden = root / f"{NEW_FOLDER}{os.getpid()}-{secrets.token_hex(4)}"
     lock = None
     try:
-        with FileLock(root / LOCK_FILE, f"the folder {root}", wait=True):
-            numbers = [run_number(path) for path in run_folders(root)]
-            path = root / f"{max(numbers, default=0) + 1:04d}-{slug(title)}"
-            named = record.model_copy(update={"id": path.name, "title": title, "status": "running"})
-            lock = FileLock(hidden / LOCK_FILE, f"run {path.name}")
-            _write_record(hidden, named)
-            with jsonl.sentence_on_os_error("make", path):
-                hidden.rename(path)
-                _sync_folder(root)
+        numbers = [run_number(path) for path in run_folders(root)]
+        path = root / f"{max(numbers, default=0) + 1:04d}-{slug(title)}"
+        with jsonl.sentence_on_os_error("make", path, "give another folder with --runs-dir"):
+            hidden.mkdir()
+        named = record.model_copy(update={"id": path.name, "title": title, "status": "running"})
+        lock = FileLock(hidden / LOCK_FILE, f"run {path.name}")
+        _write_record(hidden, named)
+        with jsonl.sentence_on_os_error("make", path):
+            hidden.rename(path)
+            _sync_folder(root)
         return RunWriter(path, named, lock)
     except BaseException:
         if lock is not None:
@@ -184,7 +217,7 @@ def reopen_run(run: StoredRun | Path) -> RunWriter:
             raise ResultsError(
                 f"run {path.name} has schema version {stored.version} and cannot be continued; start a new one"
             )
-        _mend(path)
+        mend(path)
         record = stored.record.model_copy(
             update={
                 "status": "running",
@@ -194,28 +227,12 @@ def reopen_run(run: StoredRun | Path) -> RunWriter:
             }
         )
         _write_record(path, record)
+        with jsonl.sentence_on_os_error("remove", path / SUMMARY_FILE):
+            (path / SUMMARY_FILE).unlink(missing_ok=True)  # it will not be true of what is added
         return RunWriter(path, record, lock, stored.samples)
     except BaseException:
         lock.release()
         raise
-
-
-def _mend(path: Path) -> None:
-    """Rewrite the samples and cut the traces of a killed run at their last whole piece."""
-    samples = path / SAMPLES_FILE
-    lines = jsonl.read_lines(samples)
-    for note in lines.notes:
-        logger.warning("run %s: %s", path.name, note)
-    if lines.mended:
-        jsonl.replace_file(samples, lines.content)
-    traces = path / TRACES_FILE
-    with jsonl.sentence_on_os_error("mend", traces):
-        if traces.exists():
-            raw = traces.read_bytes()
-            _, end = jsonl.whole_members(raw)
-            if end < len(raw):
-                logger.warning("run %s: %s: the last trace was half written and was cut", path.name, traces.name)
-                os.truncate(traces, end)
 
 
 def _write_record(path: Path, record: RunRecord) -> None:
