@@ -105,7 +105,7 @@ def candidates(
     if strategy == "neg_entropy":
         # float16 knows no 1e-10: the logarithm of an impossible token would be infinite, and the sum NaN.
         exact = probabilities.float() if probabilities.dtype == torch.float16 else probabilities
-        return (exact * torch.log(exact + 1e-10)).sum(dim=-1), probability, token
+        return (exact + 1e-10).log_().mul_(exact).sum(dim=-1), probability, token
     return probability, probability, token
 
 
