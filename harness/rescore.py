@@ -1,0 +1,211 @@
+"""Judging a run's stored answers again, without the model: by another scorer or clean-up, or after a fault of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lopa_bench.errors import ResultsError, ScorerError, TaskDataError
+from lopa_bench.harness import identity
+from lopa_bench.harness.code_batch import judge_all
+from lopa_bench.harness.code_scoring import scoring_settings
+from lopa_bench.harness.code_task import CodeTask
+from lopa_bench.harness.consent import has_consent
+from lopa_bench.harness.records import with_scorer_error, with_verdict
+from lopa_bench.harness.settings import DEFAULTS, FOR_PROGRAMS, Settings, check_runs_answers
+from lopa_bench.harness.task_source import end_scoring, find_task, prepare_scoring, scoring_of, source_of
+from lopa_bench.results import rescoring
+from lopa_bench.results.rescoring import Change
+from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Setting, Summary
+from lopa_bench.results.store import StoredRun
+from lopa_bench.results.summary import summarise
+from lopa_bench.results.tables import Column, Row, Table
+from lopa_bench.tasks.base import Document, Task
+
+JUDGING = ("allow_code_execution", "data_dir", *FOR_PROGRAMS)
+"""The settings that may be others than when the run was made."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """What judging a run again came to; `run` is the run as it is stored now, after a dry run as it was."""
+
+    run: StoredRun
+    before: Summary
+    after: Summary
+    changed: tuple[Change, ...]
+    scoring: dict[str, Any]
+
+
+def rescore(
+    run: StoredRun,
+    chosen: Mapping[str, Setting],
+    *,
+    dry_run: bool = False,
+    on_progress: Progress = lambda done, total: None,
+) -> Rescored:
+    """Judge the answers of a run and put the verdicts in place of those it had, which its record keeps.
+
+    Args:
+        run: the run, wherever its folder lies now.
+        chosen: settings of JUDGING that differ from the run's own; consent never comes from the run.
+        dry_run: store nothing.
+        on_progress: hears how many of how many answers are judged.
+
+    Raises:
+        PrerequisiteError: programs would be run without consent.
+        TaskDataError: the data cannot be read, or are others than those of the run.
+        ResultsError: the run is in use, or was asked other problems than the task has now.
+        ScorerError: nothing can be judged here; the run stays as it was.
+    """
+    if run.status == "running":
+        raise ResultsError(f"run {run.path.name} is in use by another process; judge it again when that has ended")
+    configuration = {**run.record.configuration, "allow_code_execution": Setting(value=False), **chosen}
+    task = _task(configuration)
+    documents = _documents(run, task, asked_as_chat=bool(configuration["chat"].value))
+    try:
+        scoring = prepare_scoring(task)
+        samples = _judge(run, task, documents, on_progress)
+    finally:
+        end_scoring(task)
+    info = run.record.task.model_copy(update={"metric": task.metric})
+    record = run.record.model_copy(update={"task": info, "scoring": scoring, "configuration": configuration})
+    before, after = summarise(run.record, run.samples), summarise(record, samples)
+    changed = rescoring.changes(run.samples, samples)
+    if not dry_run:
+        entry = rescoring.entry(run.record, before, after, changed)
+        record = record.model_copy(update={"rescored": (*record.rescored, entry)})
+        if record.status in FINISHED:
+            status = "finished with errors" if after.num_errors else "finished"
+            record = record.model_copy(update={"status": status})
+        after = summarise(record, samples)
+        run = rescoring.store_verdicts(run, record, samples, after)
+    return Rescored(run, before, after, changed, scoring)
+
+
+def wants_judging(run: StoredRun, task: Task) -> str | None:
+    """Return why a run's answers must be judged again before `task` may add to them, or None."""
+    wanted = scoring_of(task)
+    if not rescoring.judged_alike(run.record.scoring, wanted):
+        was = run.record.scoring
+        differing = [
+            f"{name} {was.get(name)} and not {value}" for name, value in wanted.items() if was.get(name) != value
+        ]
+        return "they were judged by " + ", ".join(differing)
+    faults = sum(sample.has_scorer_error for sample in run.samples)
+    return f"the scorer had failed on {faults} of them" if faults else None
+
+
+def chosen(run: RunRecord, **asked: Any) -> dict[str, Setting]:
+    """Return the settings of JUDGING that were asked for by name, None standing for what was not said.
+
+    Raises:
+        ConfigError: a scorer, clean-up or isolation for a task that does not run the answers.
+    """
+    said = {name: value for name, value in asked.items() if value is not None}
+    for name in FOR_PROGRAMS:
+        if name in said:
+            check_runs_answers(name, run.task.name)
+    settings = {
+        name: Setting(value=str(one) if isinstance(one, Path) else one, origin="flag") for name, one in said.items()
+    }
+    if "allow_code_execution" not in settings:
+        settings["allow_code_execution"] = Setting(value=has_consent(), origin="environment")
+    return settings
+
+
+def changes_table(result: Rescored) -> Table:
+    """Return one row for each verdict that became another."""
+    rows: list[Row] = [
+        {
+            "id": change.after.id,
+            "before": change.before.correct,
+            "why": _why(change.before),
+            "after": change.after.correct,
+            "why now": _why(change.after),
+        }
+        for change in result.changed
+    ]
+    columns = [Column(key, key) for key in ("id", "before", "why", "after", "why now")]
+    return Table(columns, rows, result.run.record.id)
+
+
+def _why(sample: SampleRecord) -> str:
+    return sample.error or sample.why or "-"
+
+
+def chosen_of(settings: Settings) -> dict[str, Setting]:
+    """Return the settings of JUDGING that a command asks for."""
+    return {name: settings.run[name] for name in JUDGING}
+
+
+def _task(configuration: Mapping[str, Setting]) -> Task:
+    """Return the run's task, all its problems, without the chat template that takes the model's tokenizer."""
+    values = {name: configuration.get(name, Setting(value=default)).value for name, default in DEFAULTS.items()}
+    data_dir = values["data_dir"]
+    return find_task(
+        str(configuration["task"].value),
+        data_dir=None if data_dir is None else Path(str(data_dir)).expanduser(),
+        num_fewshot=values["num_fewshot"],
+        multiturn=bool(values["multiturn"]),
+        system_instruction=None if values["chat"] else values["system_instruction"],
+        scoring=scoring_settings(values),
+    )
+
+
+def _documents(run: StoredRun, task: Task, *, asked_as_chat: bool) -> list[Document]:
+    """Return the problem of every sample, made sure of as far as it can be without the model's tokenizer."""
+    _check_data(run.record, source_of(task).get("data"))
+    by_id = {document.id: document for document in task.documents()}
+    for sample in run.samples:
+        document = by_id.get(sample.id)
+        if document is None:
+            raise ResultsError(f"run {run.path.name} holds an answer to {sample.id}, which task {task.name} has not")
+        known = "" if asked_as_chat else sample.prompt_hash
+        if known and known != identity.prompt_hash(document.prompt):
+            raise ResultsError(
+                f"run {run.path.name} was asked another prompt for {sample.id} than task {task.name} {task.version} "
+                "has now; judge it with the version that made it, or run it again"
+            )
+    return [by_id[sample.id] for sample in run.samples]
+
+
+def _check_data(record: RunRecord, cards: Any) -> None:
+    """Refuse data files that are not those of the run."""
+    for card in cards.values() if isinstance(cards, dict) else ():
+        sha256 = card.get("sha256", "") if isinstance(card, dict) else ""
+        if sha256 and "sha256:" in record.task.source and f"sha256:{sha256[:12]}" not in record.task.source:
+            raise TaskDataError(
+                f"the data in {card['source']} (sha256 {sha256[:12]}) are not those of run {record.id} "
+                f"({record.task.source}); give the folder that holds them: --data-dir"
+            )
+
+
+def _judge(run: StoredRun, task: Task, documents: list[Document], on_progress: Progress) -> list[SampleRecord]:
+    """Return the samples with new verdicts; one that never had an answer to judge stays as it is."""
+    judgeable = [
+        (index, sample, document)
+        for index, (sample, document) in enumerate(zip(run.samples, documents, strict=True))
+        if sample.status == "ok" or sample.has_scorer_error
+    ]
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, len(judgeable))
+
+    num_workers = os.cpu_count() or 1 if isinstance(task, CodeTask) else 1
+    pairs = [(document, sample.text_kept) for _, sample, document in judgeable]
+    samples = list(run.samples)
+    for (index, sample, _), verdict in zip(judgeable, judge_all(task, pairs, num_workers, count), strict=True):
+        if isinstance(verdict, ScorerError):
+            samples[index] = with_scorer_error(sample, verdict)
+        else:
+            samples[index] = with_verdict(sample, verdict, task.family)
+    return samples
