@@ -17,6 +17,8 @@ from lopa_bench.cli.demo import demo
 from lopa_bench.cli.doctor import doctor
 from lopa_bench.cli.frontier import frontier
 from lopa_bench.cli.list import list_
+from lopa_bench.cli.noise import noise
+from lopa_bench.cli.rescore import rescore
 from lopa_bench.cli.run import run
 from lopa_bench.cli.show import show
 from lopa_bench.cli.train import train
@@ -24,11 +26,22 @@ from lopa_bench.cli.verify import verify
 from lopa_bench.errors import LopaBenchError
 
 INTERRUPTED = 130
+# What the authors' programs call some options; taken for ours on the command line.
+ALIASES = {
+    "block-length": "block-size",
+    "block-add-threshold": "tau-add",
+    "decoded-token-threshold": "tau-act",
+    "skip-threshold": "tau-conf",
+    "gen-length": "max-new-tokens",
+}
 
 app = typer.Typer(
     name="lopa-bench",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: ALIASES.get(name.replace("_", "-"), name),
+    },
     pretty_exceptions_enable=False,
 )
 
@@ -57,7 +70,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
     "show": show,
+    "rescore": rescore,
     "compare": compare,
+    "noise": noise,
     "frontier": frontier,
     "list": list_,
     "verify": verify,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from lopa_bench.harness.demo import Demo
@@ -36,6 +37,8 @@ def demo(
     from lopa_bench.harness.demo import run_demo
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    if quick and limit is not None:
+        raise ConfigError("--quick says how many problems there are; leave it or --limit out")
     result = run_demo(
         quick=quick,
         limit=limit,

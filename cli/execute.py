@@ -114,6 +114,10 @@ def print_result(result: RunResult, format: str) -> None:
         if format == "json":
             typer.echo(json.dumps(result.plan.document(), indent=2))
         else:
+            from lopa_bench.cli.views import plan_lines
+
+            for line in plan_lines(result.plan):
+                typer.echo(line)
             typer.echo("dry run: nothing was loaded", err=True)
         return
     if format == "json":

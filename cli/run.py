@@ -23,8 +23,10 @@ WHAT, DECODING, PROMPTS, WHERE = "What to run", "Decoding", "Prompts", "Where an
 SCORING = "Judging programs"
 
 
-def _option(*names: str, help: str, panel: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+def _option(*names: str, help: str, panel: str, default_is: str | None = None, **more: Any) -> Any:
+    """Make an option; None stands for "not said", so that its default, if it is the same for all, is told in words."""
+    words = help if default_is is None else f"{help} Default: {default_is}."
+    return typer.Option(*names, help=words, rich_help_panel=panel, **more)
 
 
 Task = Annotated[str | None, _option("--task", "-t", help="Task, see `list tasks`.", panel=WHAT)]
@@ -37,23 +39,35 @@ Adapter = Annotated[str | None, _option("--adapter", help="LoRA adapter: folder 
 ForceAdapter = Annotated[
     bool | None, _option("--force-adapter", help="Merge it though it was trained on another base.", panel=WHAT)
 ]
-Limit = Annotated[int | None, _option("--limit", "-n", help="Only the first N problems.", panel=WHAT)]
+Limit = Annotated[
+    str | None,
+    _option(
+        "--limit", "-n", metavar="N", help="Only the first N problems, or a part such as 0.1, rounded up.", panel=WHAT
+    ),
+]
+Samples = Annotated[
+    str | None, _option("--samples", help="Only these: positions, ranges, ids, such as 3,7,20-29.", panel=WHAT)
+]
+Subset = Annotated[
+    str | None, _option("--subset", help="A fixed set with every kind in its share: smoke, small.", panel=WHAT)
+]
 Branches = Annotated[
     int | None, _option("--branches", help="LoPA: branches per round, the anchor too.", panel=DECODING)
 ]
 Lookahead = Annotated[int | None, _option("--lookahead", help="LoPA: the paper's k, branches - 1.", panel=DECODING)]
 MaxNewTokens = Annotated[int | None, _option("--max-new-tokens", help="Most tokens of an answer.", panel=DECODING)]
-BlockSize = Annotated[int | None, _option("--block-size", "--block-length", help="Slots of a block.", panel=DECODING)]
+BlockSize = Annotated[int | None, _option("--block-size", help="Slots of a block.", panel=DECODING)]
 TauAdd = Annotated[
     float | None,
-    _option("--tau-add", "--block-add-threshold", help="Fill that opens the next block.", panel=DECODING),
+    _option("--tau-add", help="Fill that opens the next block (block_add_threshold).", panel=DECODING),
 ]
 TauAct = Annotated[
     float | None,
-    _option("--tau-act", "--decoded-token-threshold", help="Fill that fully activates the next.", panel=DECODING),
+    _option("--tau-act", help="Fill that fully activates the next (decoded_token_threshold).", panel=DECODING),
 ]
 TauConf = Annotated[
-    float | None, _option("--tau-conf", "--skip-threshold", help="Probability that fills a slot.", panel=DECODING)
+    float | None,
+    _option("--tau-conf", help="Probability that fills a slot (skip_threshold).", panel=DECODING),
 ]
 Temperature = Annotated[float | None, _option("--temperature", help="0 is greedy.", panel=DECODING)]
 TopP = Annotated[float | None, _option("--top-p", help="Nucleus sampling.", panel=DECODING)]
@@ -62,10 +76,19 @@ Convention = Annotated[
     str | None, _option("--convention", help="Follow the authors' program of this name.", panel=DECODING)
 ]
 Set = Annotated[
-    list[str] | None, _option("--set", "-s", help="Any option of the decoder, key=value; may repeat.", panel=DECODING)
+    list[str] | None,
+    _option(
+        "--set",
+        "-s",
+        help="Any option of the decoder, key=value; may repeat. See `list decoders`, which has the defaults too.",
+        panel=DECODING,
+    ),
 ]
 NumFewshot = Annotated[int | None, _option("--num-fewshot", help="Worked examples in each prompt.", panel=PROMPTS)]
-Chat = Annotated[bool | None, _option("--chat/--no-chat", help="Ask through the chat template.", panel=PROMPTS)]
+Chat = Annotated[
+    bool | None,
+    _option("--chat/--no-chat", help="Ask through the chat template.", panel=PROMPTS, default_is="--no-chat"),
+]
 Multiturn = Annotated[
     bool | None, _option("--multiturn/--one-turn", help="Chat: a pair of turns per example, or one.", panel=PROMPTS)
 ]
@@ -92,12 +115,24 @@ DataDir = Annotated[
     _option("--data-dir", help="Folder with the task's files, e.g. gsm8k_test.jsonl.gz.", panel=WHERE),
 ]
 Offline = Annotated[bool | None, _option("--offline", help="Fetch nothing from the hub.", panel=WHERE)]
-Device = Annotated[str | None, _option("--device", help="auto, cpu, cuda, cuda:1, npu.", panel=WHERE)]
-Dtype = Annotated[str | None, _option("--dtype", help="auto, float32, bfloat16, float16, float64.", panel=WHERE)]
-Seed = Annotated[int | None, _option("--seed", help="Of all random numbers; matters above temperature 0.", panel=WHERE)]
+Device = Annotated[
+    str | None, _option("--device", help="auto, cpu, cuda, cuda:1, npu.", default_is="auto", panel=WHERE)
+]
+Dtype = Annotated[
+    str | None, _option("--dtype", help="auto, float32, bfloat16, float16, float64.", default_is="auto", panel=WHERE)
+]
+Seed = Annotated[
+    int | None,
+    _option("--seed", help="Of all random numbers; matters above temperature 0.", default_is="0", panel=WHERE),
+]
 Threads = Annotated[int | None, _option("--threads", help="CPU threads.", panel=WHERE)]
-Warmup = Annotated[int | None, _option("--warmup", help="Generations before the clock runs.", panel=WHERE)]
-RunsDir = Annotated[Path | None, _option("--runs-dir", help="Where runs are stored.", panel=WHERE)]
+BatchSize = Annotated[
+    int | None, _option("--batch-size", help="Answers made at once: ar, vanilla, fast-dllm.", panel=WHERE)
+]
+Warmup = Annotated[
+    int | None, _option("--warmup", help="Generations before the clock runs.", default_is="1", panel=WHERE)
+]
+RunsDir = Annotated[Path | None, _option("--runs-dir", help="Where runs are stored.", default_is="runs", panel=WHERE)]
 New = Annotated[bool, _option("--new", help="Begin anew though the same run exists.", panel=WHERE)]
 DryRun = Annotated[bool, _option("--dry-run", help="Stop before anything is loaded.", panel=shared.OUTPUT)]
 Trace = Annotated[bool | None, _option("--trace", help="Store every round.", panel=shared.OUTPUT)]
@@ -112,6 +147,8 @@ def run(
     adapter: Adapter = None,
     force_adapter: ForceAdapter = None,
     limit: Limit = None,
+    samples: Samples = None,
+    subset: Subset = None,
     branches: Branches = None,
     lookahead: Lookahead = None,
     max_new_tokens: MaxNewTokens = None,
@@ -140,6 +177,7 @@ def run(
     dtype: Dtype = None,
     seed: Seed = None,
     threads: Threads = None,
+    batch_size: BatchSize = None,
     warmup: Warmup = None,
     runs_dir: RunsDir = None,
     fresh: New = False,

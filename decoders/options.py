@@ -121,6 +121,7 @@ def build(config_type: type[DecoderConfig], options: Mapping[str, Any], decoder:
         key = spelling.replace("-", "_")
         if key not in spellings:
             hint = f": {config_type.foreign[key]}" if key in config_type.foreign else nearest(key, spellings)
+            hint = hint or "; `lopa-bench list decoders` shows those that it has"
             raise ConfigError(f"decoder {decoder!r} has no option {spelling!r}{hint}")
         name = spellings[key]
         value = convert(by_name[name], value, config_type)

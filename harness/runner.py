@@ -15,13 +15,16 @@ from lopa_bench.harness import identity
 from lopa_bench.harness.generation import generate_missing
 from lopa_bench.harness.job import Job, prepare
 from lopa_bench.harness.plan import Plan
+from lopa_bench.harness.problem_choice import with_more
 from lopa_bench.harness.progress import Reporter, Silent
-from lopa_bench.harness.records import run_record, run_title
+from lopa_bench.harness.records import run_record, run_title, task_info
+from lopa_bench.harness.rescore import chosen_of, rescore, wants_judging
 from lopa_bench.harness.settings import RunSpec
-from lopa_bench.results.schema import RunRecord, Summary
+from lopa_bench.harness.task_source import end_scoring
+from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Summary
 from lopa_bench.results.store import StoredRun, find_resumable, load_run
 from lopa_bench.results.summary import summarise
-from lopa_bench.results.writer import RunWriter, create_run, reopen_run
+from lopa_bench.results.writer import RunWriter, create_run, reopen_run, resume_or_create
 
 if TYPE_CHECKING:
     from lopa_bench.harness.driver import Clock
@@ -59,31 +62,33 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
     job = prepare(spec)
     for note in job.plan.notes:
         reporter.note(note)
-    reporter.planned(job.plan)
     if spec.dry_run:
         return RunResult(job.plan, job.asked)
+    reporter.planned(job.plan)
     record = _record(job, spec.command)
     root = Path(str(job.settings["runs_dir"]))
     found = None if spec.fresh else find_resumable(root, record.fingerprint)
-    if found is not None and (missing := _missing(found, job.documents)) == []:
+    if found is not None and (reason := wants_judging(found, job.task)):
+        reporter.note(f"the answers of run {found.path.name} are judged again: {reason}")
+        found = rescore(found, chosen_of(job.settings)).run
+    if found is not None and not _missing(found.samples, job.documents):
         return _already_done(job, found, reporter)
-    if found is None:
-        writer = create_run(root, run_title(job.settings), record)
-        missing = job.documents
-    else:
-        writer = _continue(found, record, reporter)
-    with writer:
-        num_new = generate_missing(job, writer, missing, reporter, clock)
-        summary = summarise(writer.record, writer.samples)
-        writer.finish(summary)
-    return RunResult(job.plan, job.asked, load_run(writer.path), summary, num_new)
+    with (create_run if spec.fresh else resume_or_create)(root, run_title(job.settings), record) as writer:
+        if writer.record.resumed:
+            _continue(writer, record, job, reporter)
+        # Asked again now that no other process can add to the run.
+        missing = _missing(writer.samples, job.documents)
+        num_new = generate_missing(job, writer, missing, reporter, clock) if missing else 0
+        _finish(writer)
+    stored = load_run(writer.path)
+    return RunResult(job.plan, job.asked, stored, stored.summary, num_new)
 
 
 def _record(job: Job, command: tuple[str, ...]) -> RunRecord:
     """Return the record that the run would begin with; hashes the weights."""
     from lopa_bench.harness.environment import describe
 
-    environment = describe(job.plan.device, job.plan.dtype)
+    environment = describe(job.plan.device, job.plan.dtype, int(job.settings["batch_size"]))
     model = job.source.info()
     return run_record(
         job.settings,
@@ -92,39 +97,47 @@ def _record(job: Job, command: tuple[str, ...]) -> RunRecord:
         num_available=job.plan.num_available,
         model=model,
         environment=environment,
-        fingerprint=identity.run_fingerprint(job.settings, job.task, job.documents, model, environment),
+        fingerprint=identity.run_fingerprint(job.settings, job.task, job.choice.first, model, environment),
         scoring=job.scoring,
         command=command,
     )
 
 
-def _missing(run: StoredRun, documents: Sequence[Document]) -> list[Document]:
+def _missing(samples: Sequence[SampleRecord], documents: Sequence[Document]) -> list[Document]:
     """Return the problems that a run has no good answer to; an answer to another prompt of that id does not count."""
-    done = {sample.id: sample.prompt_hash for sample in run.samples if sample.status == "ok"}
+    answered = [sample for sample in samples if sample.status == "ok" or sample.has_scorer_error]
+    done = {sample.id: sample.prompt_hash for sample in answered}
     return [one for one in documents if done.get(one.id) != identity.prompt_hash(one.prompt)]
 
 
 def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
     """Answer from the store; a run that a kill stopped between its last sample and its summary gets that summary."""
+    end_scoring(job.task)
     more = len(found.samples) - len(job.asked)
     reporter.note(
         f"run {found.path.name} already holds all {len(job.asked)} answers"
         + (f" and {more} more" if more > 0 else "")
         + "; nothing was generated"
     )
-    if found.summary is None or found.status != "finished":
+    if found.summary is None or found.status not in FINISHED:
         with reopen_run(found) as writer:
-            writer.finish(summarise(writer.record, writer.samples))
+            _finish(writer)
         found = load_run(found.path)
     return RunResult(job.plan, job.asked, found, found.summary)
 
 
-def _continue(found: StoredRun, record: RunRecord, reporter: Reporter) -> RunWriter:
-    writer = reopen_run(found)
-    reporter.note(f"going on with run {found.path.name}, which holds {len(writer.done)} answers")
-    kept = writer.record
-    task = record.task
-    if kept.task.num_documents > task.num_documents:
-        task = kept.task  # asked for less than there is: the larger set stands
-    writer.update(kept.model_copy(update={"task": task, "configuration": record.configuration}))
-    return writer
+def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter) -> None:
+    """Tell that the run goes on: from now on it is about the problems it was about before and those asked now."""
+    reporter.note(f"going on with run {writer.path.name}, which holds {len(writer.done)} answers")
+    choice = with_more(job.choice, job.task, str(writer.record.configuration["problems"].value))
+    problems = record.configuration["problems"].model_copy(update={"value": choice.indices})
+    changes = {
+        "task": task_info(job.task, choice.documents, choice.num_available),
+        "configuration": {**record.configuration, "problems": problems},
+    }
+    writer.update(writer.record.model_copy(update=changes))
+
+
+def _finish(writer: RunWriter) -> None:
+    summary = summarise(writer.record, writer.samples)
+    writer.finish(summary, "finished with errors" if summary.num_errors else "finished")

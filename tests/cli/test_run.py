@@ -37,7 +37,8 @@ def test_a_run_prints_its_plan_its_table_and_why_the_score_is_low(call: Any, sma
     code, out, err = call(*small)
     assert code == 0
     assert "  tau_conf = 0.5  (flag)" in err and "  tau_add = 0.1  (default)" in err
-    assert "samples: 2 of 400" in err and "memory: about" in err and "rounds: 1 to 8" in err
+    assert "samples: 2 of 400 (the first 2): 0-1" in err and "problems =" not in err
+    assert "memory: about" in err and "rounds: 1 to 8" in err
     assert "lopa, 2 branches" in out and "TPF" in out
     assert "not right: " in out and "answers ended by: " in out and "note: partial: 2 of 400" in out
     assert Path("runs/0001-mini-maths-lopa-2-branches-tiny-diffusion/summary.json").is_file()
@@ -54,10 +55,16 @@ def test_json_is_all_there_is_on_stdout(call: Any, small: list[str]) -> None:
 
 def test_a_dry_run_stops_at_the_plan(call: Any, small: list[str]) -> None:
     code, out, err = call(*small, "--dry-run")
-    assert (code, out) == (0, "") and "dry run" in err
+    assert code == 0 and "branches = 2  (flag)" in out and "dry run" in err
     plan = json.loads(call(*small, "--dry-run", "--json")[1])
     assert (plan["samples"], plan["settings"]["branches"]) == (2, {"value": 2, "origin": "flag"})
     assert not Path("runs").exists()
+
+
+def test_the_authors_names_of_options_are_taken(call: Any, small: list[str]) -> None:
+    code, out, err = call(*small, "--skip-threshold", "0.8", "--block_add_threshold=0.2", "--dry-run")
+    assert code == 0, err
+    assert "tau_conf = 0.8  (flag)" in out and "tau_add = 0.2  (flag)" in out
 
 
 @pytest.mark.parametrize(
