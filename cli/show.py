@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from lopa_bench.results.store import StoredRun
 
 Reference = Annotated[str, typer.Argument(metavar="RUN", help="Number, name or folder of a run, or `last`.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
-Sample = Annotated[str | None, typer.Option(help="Print one sample whole, by its id.")]
+Sample = Annotated[str | None, typer.Option(help="Print one sample whole, by its id or number.")]
 Samples = Annotated[bool, typer.Option("--samples", help="List all samples.")]
+Metrics = Annotated[
+    bool, typer.Option("--metrics", help="Print every figure with its interval, n, definition and formula.")
+]
+CountAs = Annotated[
+    str | None,
+    typer.Option(
+        "--count-as",
+        "--convention",
+        help="Count tokens, forwards and seconds as another program does: lopa-dream, lopa-diffucoder, lopa-dist, d2f, "
+        "fast-dllm, d3llm, lopa-bench or all. (With `run`, --convention says whose program to follow while decoding.)",
+    ),
+]
 Config = Annotated[bool, typer.Option("--config", help="Print every setting with the place its value came from.")]
 
 
@@ -24,6 +37,8 @@ def show(
     runs_dir: RunsDir = Path("runs"),
     sample: Sample = None,
     samples: Samples = False,
+    metrics: Metrics = False,
+    count_as: CountAs = None,
     config: Config = False,
     json: shared.Json = False,
     csv: shared.Csv = False,
@@ -40,10 +55,20 @@ def show(
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     stored = load_run(run, runs_dir)
     if sample is not None:
-        _print_sample(stored, sample)
+        _print_sample(stored, sample, format)
         return
     if samples:
         shared.print_table(views.samples_table(stored), format)
+        return
+    if count_as is not None:
+        from lopa_bench.results.recount import recount_table
+
+        shared.print_table(recount_table([stored], count_as), format)
+        return
+    if metrics:
+        from lopa_bench.results.rows import figures_table
+
+        shared.print_table(figures_table(views.summary_of(stored), stored.record.id), format)
         return
     if format == "json":
         _print_json(stored)
@@ -54,13 +79,17 @@ def show(
             typer.echo(line)
 
 
-def _print_sample(stored: StoredRun, sample_id: str) -> None:
-    from lopa_bench.errors import ConfigError, nearest
+def _print_sample(stored: StoredRun, sample_id: str, format: str) -> None:
+    from lopa_bench.cli.sample_view import find_sample, sample_lines
 
-    by_id = {sample.id: sample for sample in stored.samples}
-    if sample_id not in by_id:
-        raise ConfigError(f"run {stored.record.id} has no sample '{sample_id}'{nearest(sample_id, by_id)}")
-    typer.echo(by_id[sample_id].model_dump_json(indent=2))
+    if format not in ("table", "json"):
+        raise ConfigError(f"one sample is not a table: leave --{format} out, or use --json")
+    sample = find_sample(stored, sample_id)
+    if format == "json":
+        typer.echo(sample.model_dump_json(indent=2))
+        return
+    for line in sample_lines(stored, sample):
+        typer.echo(line)
 
 
 def _print_json(stored: StoredRun) -> None:

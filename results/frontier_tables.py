@@ -68,10 +68,11 @@ def choice_lines(found: Frontier, within: float) -> Iterator[str]:
     )
     speed, accuracy = choice.reported_point
     lost = 100 * (choice.reported_reference[1] - accuracy)
+    side = "above" if lost < 0 else "below"
     digits = metric_column(found.metric.id).digits
     yield (
         f"on the other {choice.num_report} problems: accuracy {100 * accuracy:.1f} %"
-        f"{_bounds(choice.accuracy_interval, 100, 1)}, {abs(lost):.1f} points {'above' if lost < 0 else 'below'} it; {found.metric.title} "
+        f"{_bounds(choice.accuracy_interval, 100, 1)}, {abs(lost):.1f} points {side} it; {found.metric.title} "
         f"{speed:.{digits}f}{_bounds(choice.speed_interval, 1, digits or 0)} against "
         f"{choice.reported_reference[0]:.{digits}f}"
     )

@@ -44,10 +44,10 @@ class WorkLedger(Record):
 class TimeLedger(Record):
     """Seconds of one sample, or sums of them, by a monotonic clock with the device synchronised at both ends.
 
-    `prefill_s`: the rounds that read the prompt into the cache, whatever else they decoded; 0 for a decoder that keeps
-    no cache and reads it in every round. `decode_s`: all other rounds, communication included. `comm_s`: the part of
-    `decode_s` spent in communication between processes. `first_round_s`: the first round that decoded anything, a part
-    of the other two; None when it was not measured. Tokenising, text work and scoring are in none of them.
+    `prefill_s`: a first round that read the prompt and filled nothing; 0 for a decoder whose first round fills slots
+    too, as all built-in ones' does. `decode_s`: all other rounds, communication included. `comm_s`: the part of
+    `decode_s` spent in communication between processes. `first_round_s`: a first round that filled slots, a part of
+    `decode_s`; None where it filled nothing. Tokenising, text work and scoring are in none of them.
 
     Where several answers are made at once, every second is divided evenly among those in progress: `prefill_s` and
     `decode_s` are an answer's own part, so that all answers' sum is the time that passed, `wait_s` is the rest of the

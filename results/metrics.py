@@ -183,7 +183,10 @@ _ALL = (
     _rate("tps_max", "tokens/s (best)", "maximum over samples of useful / (prefill_s + decode_s)", max_rate),
     _rate("tps_top10", "tokens/s (top 10)", "mean of the ten largest useful / (prefill_s + decode_s)", top_rate),
     _rate("throughput", "throughput", "sum(useful) / max over processes of sum(prefill_s + decode_s)", throughput),
-    _ratio("latency_s", "latency", "s/answer", "lower", "sum(prefill_s + decode_s) / samples", timed, total_s),
+    _ratio(
+        "latency_s", "latency", "s/answer", "lower", "sum(prefill_s + decode_s + wait_s) / samples",
+        timed, lambda s: s.time.latency_s, version=2,
+    ),
     _ratio("prefill_s", "prefill", "s/answer", "lower", "sum(prefill_s) / samples", timed, lambda s: s.time.prefill_s),
     _ratio("decode_s", "decode", "s/answer", "lower", "sum(decode_s) / samples", timed, lambda s: s.time.decode_s),
     _ratio(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lopa_bench.errors import ResultsError, nearest
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import MetricValue, Summary
-from lopa_bench.results.tables import Column, Value
+from lopa_bench.results.tables import Column, Row, Table, Value
 
 DIGITS = {"tokens/s": 1, "share": 1, "s/answer": 3, "s/round": 4}
 DIGITS_OTHERWISE = 2
@@ -39,6 +39,36 @@ def summary_row(summary: Summary, **labels: Value) -> dict[str, Value]:
         row.update(_values(key, figure))
     for name, figure in summary.scores.items():
         row.update(_values(f"score:{name}", figure))
+    return row
+
+
+def figures_table(summary: Summary, title: str = "") -> Table:
+    """Return a row per figure and score: value, interval and n as stored, with the definition it was made by."""
+    rows: list[Row] = []
+    for key, figure in summary.metrics.items():
+        metric = METRICS.get(key)  # a stored figure may be of a definition that is no more
+        definition = {"better": metric.direction, "formula": metric.formula} if metric else {}
+        rows.append(_figure_row(key, figure) | definition)
+    rows += [_figure_row(f"score:{name}", figure) | {"better": "higher"} for name, figure in summary.scores.items()]
+    columns = [
+        Column("id", "figure"),
+        Column("value", "value", digits=4, interval=True),
+        Column("unit", "unit"),
+        Column("n", "n"),
+        Column("version", "version"),
+        Column("better", "better"),
+        Column("method", "interval by"),
+        Column("formula", "formula"),
+    ]
+    return Table(columns, rows, title)
+
+
+def _figure_row(key: str, figure: MetricValue) -> dict[str, Value]:
+    """Return a figure as a row of `figures_table`."""
+    row: dict[str, Value] = {"id": key, "value": figure.value, "unit": figure.unit, "n": figure.n}
+    row |= {"version": figure.version, "method": figure.interval.method if figure.interval else "-"}
+    if figure.interval is not None:
+        row |= {"value_low": figure.interval.low, "value_high": figure.interval.high}
     return row
 
 

@@ -106,7 +106,9 @@ def to_rich(table: Table) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=table.title or None, caption="\n".join(table.notes) or None, box=SIMPLE_HEAD)
+    drawn = RichTable(
+        title=table.title or None, caption="\n".join(table.notes) or None, caption_justify="left", box=SIMPLE_HEAD
+    )
     for column in table.columns:
         drawn.add_column(Text(column.title), justify="right" if is_numeric(table, column) else "left")
     for cells in cell_rows(table):

@@ -14,10 +14,19 @@ Kind = Literal["run", "sample", "trace", "summary"]
 RecordT = TypeVar("RecordT", bound=Record)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
+
+def _nothing_waited(summary: dict[str, Any]) -> dict[str, Any]:
+    """Answers were made one at a time, so that a latency is the same by the definition that counts waiting too."""
+    metrics = dict(summary.get("metrics", {}))
+    if "latency_s" in metrics:
+        metrics["latency_s"] = {**metrics["latency_s"], "version": 2}
+    return {**summary, "metrics": metrics}
+
+
 # UPGRADES[kind][v] turns the JSON object of version v into that of version v + 1; a kind without a step for v did not
-# change there. `schema_version` itself is set by `upgrade`. Version 2 added fields to traces, all with a default that
-# says "not known".
-UPGRADES: dict[Kind, dict[int, Upgrade]] = {"run": {}, "sample": {}, "trace": {}, "summary": {}}
+# change there. `schema_version` itself is set by `upgrade`. Version 2 added fields to traces and ledgers, all with a
+# default that says "not known" or "none".
+UPGRADES: dict[Kind, dict[int, Upgrade]] = {"run": {}, "sample": {}, "trace": {}, "summary": {1: _nothing_waited}}
 
 
 def check_version(raw: Mapping[str, Any], where: str) -> int:

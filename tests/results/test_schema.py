@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from lopa_bench.errors import ResultsError, SchemaTooNew
 from lopa_bench.results import store, upgrades, writer
+from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import SCHEMA_VERSION, RunRecord, SampleRecord, Setting, TimeLedger
 from lopa_bench.results.store import find_resumable, list_runs, load_run
 from lopa_bench.results.writer import create_run, reopen_run
@@ -119,3 +120,6 @@ def test_the_frozen_run_of_version_1_still_reads() -> None:
     assert [len(trace.rounds) for trace in run.traces()] == [2]
     assert run.summary is not None
     assert run.summary.metrics["tpf"].value == pytest.approx(7.5)
+    assert run.summary.metrics["latency_s"].version == METRICS["latency_s"].version
+    [trace] = run.traces()
+    assert (trace.rounds[0].num_slots, trace.rounds[-1].branches[-1].num_filled, trace.texts) == (None, None, {})

@@ -11,9 +11,11 @@ from lopa_bench.results import statistics
 from lopa_bench.results.statistics import (
     bootstrap_mean,
     bootstrap_ratio,
+    clustered_interval,
     mcnemar_exact,
     paired_difference,
     proportion_interval,
+    score_interval,
     wilson_interval,
 )
 
@@ -145,3 +147,46 @@ def test_pairs_need_the_same_problems() -> None:
     with pytest.raises(NotComparable, match="the same problems in both runs, found 3 and 2"):
         paired_difference([1, 0, 1], [1, 0])
     assert paired_difference([], []) == (None, None)
+
+
+def test_a_clustered_interval_by_hand() -> None:
+    """Five subjects of 20 problems, 10, 11, 9, 10 and 10 right: the sums of errors are 0, 1, -1, 0 and 0."""
+    clusters = [name for name in "abcde" for _ in range(20)]
+    values = [float(i < right) for right in (10, 11, 9, 10, 10) for i in range(20)]
+    reach = 2.7764451 * sqrt((1 + 1) * 5 / 4) / 100  # Student's t at 4 degrees of freedom
+    interval = clustered_interval(values, clusters)
+    assert interval is not None
+    assert (interval.low, interval.high) == (pytest.approx(0.5 - reach), pytest.approx(0.5 + reach))
+    assert interval.method == "clustered, 5 clusters"
+
+
+def test_clusters_that_differ_make_a_wider_interval() -> None:
+    clusters = [name for name in "abcdefgh" for _ in range(25)]
+    alike = [1.0, 0.0] * 100
+    apart = [float(name in "aceg") for name in clusters]
+    narrow, plain, wide = (
+        clustered_interval(alike, clusters),
+        wilson_interval(100, 200),
+        score_interval(apart, clusters),
+    )
+    assert narrow is not None and plain is not None and wide is not None
+    assert wide.high - wide.low > 3 * (plain.high - plain.low)
+    assert wide.low >= 0 and wide.high <= 1
+
+
+def test_clusters_of_one_give_the_plain_standard_error() -> None:
+    values = [1.0] * 30 + [0.0] * 10
+    interval = clustered_interval(values, [str(index) for index in range(40)])
+    assert interval is not None
+    assert interval.high - 0.75 == pytest.approx(2.0226909 * sqrt(0.75 * 0.25 / 39))  # t at 39 degrees of freedom
+
+
+@pytest.mark.parametrize(
+    "clusters",
+    [["a"] * 20, [None] * 20, ["a"] * 19 + [None], ["a", "b"] * 10],
+    ids=["one", "none", "some", "no spread"],
+)
+def test_without_clusters_to_speak_of_it_is_wilson_s(clusters: list[str | None]) -> None:
+    values = [1.0] * 20
+    assert score_interval(values, clusters) == wilson_interval(20, 20)
+    assert score_interval([], []) is None

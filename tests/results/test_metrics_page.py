@@ -1,0 +1,61 @@
+"""docs/metrics.md against the code: its tables are made from the definitions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lopa_bench.results.conventions import CONVENTIONS
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.schema import TimeLedger, TokenLedger, WorkLedger
+from lopa_bench.results.summary import WITH_INTERVAL
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def figures_section() -> str:
+    lines = ["| id | version | unit | better | formula |", "| :--- | :--- | :--- | :--- | :--- |"]
+    lines += [f"| `{m.id}` | {m.version} | {m.unit} | {m.direction} | {m.formula} |" for m in METRICS.values()]
+    return "\n".join(lines)
+
+
+def intervals_section() -> str:
+    ratios = ", ".join(f"`{name}`" for name in WITH_INTERVAL)
+    rows = {
+        "accuracy, scores of filters": "Wilson's score interval; by clusters where the task has them; percentile "
+        "bootstrap where scores are not all 0 or 1",
+        ratios: "percentile bootstrap of the ratio of sums, samples drawn whole",
+        "`tps_mean`": "percentile bootstrap of the mean",
+    }
+    lines = ["| figure | method |", "| :--- | :--- |"]
+    return "\n".join([*lines, *(f"| {figure} | {method} |" for figure, method in rows.items())])
+
+
+def conventions_section() -> str:
+    lines = ["| convention | program | tokens; forwards; seconds |", "| :--- | :--- | :--- |"]
+    lines += [f"| `{one.name}` | {one.source} | {one.words} |" for one in CONVENTIONS.values()]
+    return "\n".join(lines)
+
+
+SECTIONS = {"figures": figures_section, "intervals": intervals_section, "conventions": conventions_section}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_tables_are_those_of_the_code(section: str) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    begin, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->"
+    expected = f"{begin}{SECTIONS[section]()}\n{end}"
+    start, stop = text.index(begin), text.index(end) + len(end)
+    if os.environ.get("LOPA_BENCH_UPDATE_DOCS"):
+        PAGE.write_text(text[:start] + expected + text[stop:], encoding="utf-8")
+        return
+    assert text[start:stop] == expected, "out of date; run it again with LOPA_BENCH_UPDATE_DOCS=1"
+
+
+def test_every_field_of_the_ledgers_is_explained() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for ledger in (TokenLedger, WorkLedger, TimeLedger):
+        for field in ledger.model_fields:
+            assert f"| `{field}` |" in text
