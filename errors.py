@@ -13,7 +13,8 @@
     ├── ResultsError                         a run record that cannot be read or written
     │   ├── SchemaTooNew                     written by a later version
     │   └── NotComparable           exit 3   two results that must not be set side by side
-    └── RegressionFound             exit 1   a gate that failed
+    ├── RegressionFound             exit 1   a gate that failed
+    └── Stopped                   exit 130   the user stopped it, or 143 for a signal to terminate
 
 Exit codes of the command line: 0 ok, 1 regressed or failed, 2 usage or prerequisite, 3 not comparable.
 """
@@ -80,6 +81,12 @@ class RegressionFound(LopaBenchError):
     """A gate that failed."""
 
     exit_code = 1
+
+
+class Stopped(LopaBenchError):
+    """The user stopped it before it was done; says what is left of it."""
+
+    exit_code = 130
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

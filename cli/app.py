@@ -6,7 +6,9 @@ Nothing heavy is imported here or at the top of a command's file, so that help a
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Annotated
 
@@ -25,7 +27,7 @@ from lopa_bench.cli.train import train
 from lopa_bench.cli.verify import verify
 from lopa_bench.errors import LopaBenchError
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 # What the authors' programs call some options; taken for ours on the command line.
 ALIASES = {
     "block-length": "block-size",
@@ -85,7 +87,34 @@ for name, command in COMMANDS.items():
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit with its code: 0 ok, 1 failed, 2 usage or prerequisite, 3 not comparable."""
-    sys.exit(_code(arguments))
+    with _Termination() as termination:
+        code = _code(arguments)
+    sys.exit(TERMINATED if code == INTERRUPTED and termination.came else code)
+
+
+class _Termination:
+    """Makes a signal to terminate stop the program as Ctrl-C does: what is in progress is dropped, nothing is damaged.
+
+    A program that was started with the signal ignored goes on ignoring it.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._is_ours = False
+
+    def __enter__(self) -> _Termination:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._stop)
+            self._is_ours = True
+        return self
+
+    def _stop(self, number: int, frame: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _code(arguments: list[str] | None) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lopa_bench.cli.options import print_table
+from lopa_bench.errors import Stopped
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -35,6 +36,8 @@ class Terminal:
         self._progress: Progress | None = None
         self._bar: TaskID | None = None
         self._last = ""
+        self._place, self._total = Path(), 0
+        self._running: Running | None = None
 
     def note(self, text: str) -> None:
         """Print one line."""
@@ -51,23 +54,20 @@ class Terminal:
 
     def started(self, path: Path, running: Running, total: int) -> None:
         """Show the bar; samples of earlier sittings count as done."""
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from lopa_bench.cli.bar import progress_bar
 
+        self._place, self._total, self._running = path, total, running
         if self.verbose:
             self.console.print(f"run: {path}", markup=False, soft_wrap=True)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
-        )
-        self._progress = Progress(*columns, console=self.console, transient=True)
+        self._progress = progress_bar(self.console)
         self._progress.start()
-        self._bar = self._progress.add_task(self.label or path.name, total=total, figures="")
-        # Advanced after it was made, so that the speed, and with it the time left, is that of this sitting alone.
-        self._progress.update(self._bar, completed=running.num_done)
-        self._progress.reset(self._bar, total=total, completed=running.num_done, figures=figures(running))
+        self._bar = self._progress.add_task(
+            self.label or path.name,
+            total=total,
+            completed=running.num_done,
+            figures=figures(running),
+            running=running,
+        )
 
     def sampled(self, sample: SampleRecord, running: Running) -> None:
         """Move the bar."""
@@ -82,6 +82,15 @@ class Terminal:
             self._progress = None
         if self._last and not self.console.is_terminal:
             self.console.print(f"{self.label}  {self._last}".strip(), markup=False, soft_wrap=True)
+
+    def outlook(self, *, fresh: bool = False) -> str:
+        """Say what a run that is stopped now leaves, and how it is gone on with; `fresh` runs must not begin anew."""
+        if self._running is None or not self._running.num_done:
+            return "nothing was generated yet"
+        again = "the same command without --new" if fresh else "the same command"
+        return (
+            f"{self._running.num_done} of {self._total} answers are stored in {self._place}; {again} goes on from there"
+        )
 
 
 def figures(running: Running) -> str:
@@ -102,9 +111,13 @@ def execute(spec: RunSpec, format: str) -> None:
     """Run and print: the plan and the progress to stderr, the table (or JSON) to stdout."""
     from lopa_bench.harness.runner import run
 
-    result = run(spec, Terminal())
+    terminal = Terminal()
+    try:
+        result = run(spec, terminal)
+    except KeyboardInterrupt:
+        raise Stopped(f"stopped: {terminal.outlook(fresh=spec.fresh)}") from None
     print_result(result, format)
-    if result.summary is not None and result.summary.blocked:
+    if result.summary is not None and (result.summary.blocked or result.has_errors):
         raise typer.Exit(1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lopa_bench.harness.plan import Plan
-    from lopa_bench.results.schema import Setting, Summary
+    from lopa_bench.results.schema import Reason, Setting, Summary
     from lopa_bench.results.store import StoredRun
     from lopa_bench.results.tables import Column, Table
 
@@ -63,17 +63,33 @@ def decoder_words(run: StoredRun) -> str:
 def reasons(run: StoredRun) -> Iterator[str]:
     """Yield a line for each thing that explains the score: what went wrong, how answers ended, what to be wary of."""
     summary = summary_of(run)
-    if summary.why:
-        yield "not right: " + _counts(summary.why, summary.n)
+    if summary.reasons:
+        wrong = sum(summary.why.values())
+        unjudged = f", {summary.num_errors} more without a verdict" if summary.num_errors else ""
+        yield f"not right: {wrong} of {summary.n} answers{unjudged}; one may have several reasons"
+        yield from map(_reason_line, summary.reasons)
     if summary.stopped_by:
         yield "answers ended by: " + _counts(summary.stopped_by, summary.n)
     strict, flexible = (
         next((value for name, value in summary.scores.items() if word in name), None) for word in ("strict", "flexible")
     )
     if strict is not None and flexible is not None and (flexible.value or 0) > (strict.value or 0):
-        yield "strict is below flexible: some right numbers were not written in the task's own form"
+        yield (
+            f"strict {strict.value or 0:.1%} is below flexible {flexible.value:.1%}: "
+            "some right numbers were not written in the task's own form"
+        )
+    told = {reason.short for reason in summary.reasons}
     for warning in summary.warnings:
-        yield f"note: {warning}"
+        if warning not in told:
+            yield f"note: {warning}"
+
+
+def _reason_line(reason: Reason) -> str:
+    """Return "  empty 4 (40%): a-0001, a-0002, a-0003, ... (the answer has no text)"."""
+    share = f" ({reason.count / reason.of:.0%})" if reason.of else ""
+    more = ", ..." if reason.count > len(reason.ids) else ""
+    meaning = f" ({reason.meaning})" if reason.meaning else ""
+    return f"  {reason.word} {reason.count}{share}: {', '.join(reason.ids)}{more}{meaning}"
 
 
 def _counts(counts: dict[str, int], n: int) -> str:
@@ -126,10 +142,12 @@ def environment_line(run: StoredRun) -> str:
 
 
 def summary_of(run: StoredRun) -> Summary:
-    """Return the stored summary, or one made of what an unfinished run holds so far."""
+    """Return the stored summary, or one made of what an unfinished run, or one of an older schema version, holds."""
+    from lopa_bench.results.schema import SCHEMA_VERSION
     from lopa_bench.results.summary import summarise
 
-    return run.summary or summarise(run.record, run.samples)
+    stored = run.summary if run.version == SCHEMA_VERSION else None
+    return stored or summarise(run.record, run.samples)
 
 
 def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
@@ -170,13 +188,14 @@ def percent(share: float | None) -> str:
 
 def samples_table(run: StoredRun) -> Table:
     """Return one row per sample."""
+    from lopa_bench.results.reasons import words_of
     from lopa_bench.results.tables import Column, Row, Table
 
     rows: list[Row] = [
         {
             "id": sample.id,
             "correct": sample.correct,
-            "why": sample.error or sample.why or "-",
+            "why": ", ".join(sorted(words_of(sample))) or "-",
             "extracted": sample.extracted or "-",
             "ended by": sample.stopped_by or "-",
             "useful": sample.tokens.useful,

@@ -10,12 +10,13 @@ from lopa_bench.results.schema import SampleRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lopa_bench.harness.forecast import Forecast
     from lopa_bench.harness.plan import Plan
 
 
 @dataclass
 class Running:
-    """The figures of the samples so far; None where they are not defined yet."""
+    """The figures of the samples so far; None where they are not defined yet. `forecast` tells the time left."""
 
     num_done: int = 0
     num_errors: int = 0
@@ -23,6 +24,7 @@ class Running:
     useful: int = 0
     rounds: int = 0
     seconds: float = 0.0
+    forecast: Forecast | None = None
 
     def add(self, sample: SampleRecord) -> None:
         """Add one sample, timed or not."""

@@ -45,6 +45,12 @@ class RunResult:
     summary: Summary | None = None
     num_new: int = 0
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether any of the problems asked for could not be answered or judged."""
+        samples = [] if self.run is None else self.run.samples
+        return any(sample.status == "error" and sample.id in self.asked for sample in samples)
+
 
 def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = None) -> RunResult:
     """Run a decoder on a task, or go on with the run that the same command began.
@@ -60,6 +66,13 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
     """
     reporter = reporter or Silent()
     job = prepare(spec)
+    try:
+        return _carry_out(job, spec, reporter, clock)
+    finally:
+        end_scoring(job.task)
+
+
+def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None) -> RunResult:
     for note in job.plan.notes:
         reporter.note(note)
     if spec.dry_run:
@@ -112,7 +125,6 @@ def _missing(samples: Sequence[SampleRecord], documents: Sequence[Document]) -> 
 
 def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
     """Answer from the store; a run that a kill stopped between its last sample and its summary gets that summary."""
-    end_scoring(job.task)
     more = len(found.samples) - len(job.asked)
     reporter.note(
         f"run {found.path.name} already holds all {len(job.asked)} answers"

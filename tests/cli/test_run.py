@@ -85,7 +85,7 @@ def test_stored_runs_can_be_shown_and_listed(call: Any, small: list[str]) -> Non
     record = json.loads(call("show", "last", "--json")[1])
     assert record["run"]["decoder"]["options"]["branches"] == 2
     assert "mini-maths-0001" in call("show", "last", "--samples")[1]
-    sample = json.loads(call("show", "last", "--sample", "mini-maths-0000")[1])
+    sample = json.loads(call("show", "last", "--sample", "mini-maths-0000", "--json")[1])
     assert sample["tokens"]["committed"] == 8
     code, _, err = call("show", "last", "--sample", "mini-maths-000")
     assert code == 2 and "did you mean 'mini-maths-000" in err
