@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from lopa_bench.results.schema import (
     TokenLedger,
     WorkLedger,
 )
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # makes the shared makers importable
 
 settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 settings.load_profile("steady")

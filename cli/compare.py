@@ -1,0 +1,77 @@
+"""`lopa-bench compare`: stored runs against the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lopa_bench.cli import options as shared
+
+if TYPE_CHECKING:
+    from lopa_bench.results.compare_tables import Outcome
+
+Runs = Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Numbers, names or folders of runs, or `last`.")]
+RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
+ShowFlips = Annotated[bool, typer.Option("--show-flips", help="List the problems whose score changed.")]
+Force = Annotated[bool, typer.Option("--force", help="Show the differences of confounded pairs too.")]
+
+
+def compare(
+    runs: Runs,
+    runs_dir: RunsDir = Path("runs"),
+    show_flips: ShowFlips = False,
+    force: Force = False,
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
+) -> None:
+    """Compare runs with the first one: flips, tests, tokens per round, work, speed, settings; exit 3 if one cannot be.
+
+    Example: lopa-bench compare 1 2 --show-flips
+    """
+    from lopa_bench.errors import ConfigError
+    from lopa_bench.results.compare_runs import compare_stored
+    from lopa_bench.results.compare_tables import Refusal
+    from lopa_bench.results.store import load_run
+
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    if len(runs) < 2:
+        raise ConfigError(f"compare needs two runs or more, found one ('{runs[0]}'); the first is the baseline")
+    outcomes = compare_stored([load_run(run, runs_dir) for run in runs], runs_dir, force=force)
+    _print(outcomes, format, show_flips)
+    raise typer.Exit(3 if any(isinstance(one, Refusal) for one in outcomes) else 0)
+
+
+def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool) -> None:
+    import json
+
+    from lopa_bench.results import compare_tables as tables
+
+    if format == "json":
+        typer.echo(json.dumps(tables.document(outcomes, with_flips=show_flips), indent=2, ensure_ascii=False))
+        return
+    if format == "csv":
+        shared.print_table(tables.flipped_table(outcomes) if show_flips else tables.flat_table(outcomes), format)
+        return
+    shown = [tables.figures_table(outcomes), tables.flips_table(outcomes), tables.settings_table(outcomes)]
+    shown += [tables.flipped_table(outcomes)] if show_flips else []
+    for table in shown:
+        if table.rows:
+            shared.print_table(table, format)
+    for outcome in outcomes:
+        _print_words(outcome, tables.short_name(outcome, outcomes), to_stderr=format != "table")
+
+
+def _print_words(outcome: Outcome, name: str, *, to_stderr: bool) -> None:
+    """Print a pair's warnings under the tables, or beside them where stdout is one document."""
+    from lopa_bench.results.compare_tables import Refusal
+
+    if isinstance(outcome, Refusal):
+        typer.echo(f"{name}: not comparable: {outcome.reason}", err=True)
+        return
+    for line in outcome.warnings:
+        typer.echo(f"{name}: {line}", err=to_stderr)

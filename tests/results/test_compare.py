@@ -1,0 +1,172 @@
+"""What a comparison says: changes, chance, confounding, speed and what was left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from stored import PLACE, more_work, record, sample, samples
+
+from lopa_bench.results.compare import Change, Comparison, compare
+from lopa_bench.results.compare_tables import (
+    Refusal,
+    cut_at_difference,
+    document,
+    figures_table,
+    flat_table,
+    flipped_table,
+    flips_table,
+    settings_table,
+)
+from lopa_bench.results.noise import Agreement, NoiseCell, Repeat
+from lopa_bench.results.paired import Side
+from lopa_bench.results.schema import SampleRecord
+from lopa_bench.results.tables import render
+
+
+def side(answers: list[SampleRecord] | None = None, name: str = "0001-a", **changes: Any) -> Side:
+    return Side(record(id=name, **changes), samples() if answers is None else answers)
+
+
+def change(found: Comparison, figure: str) -> Change:
+    return next(one for one in found.changes if one.figure == figure)
+
+
+def floor(*speeds: float, **place: Any) -> NoiseCell:
+    repeats = [
+        Agreement(repeat=Repeat(run="x", accuracy=0.8, tokens_per_second=speed), samples=20, identical=20, tokens=1.0)
+        for speed in speeds
+    ]
+    return NoiseCell(cell="x", environment=PLACE.model_copy(update=place), samples=20, repeats=tuple(repeats))
+
+
+def test_the_same_run_twice() -> None:
+    found = compare(side(), side(name="0002-b"))
+    assert found.verdict == "same answers" and not found.is_confounded and found.num_identical == 20
+    assert change(found, "accuracy").change == 0.0
+    assert {change(found, name).change for name in ("tpf", "rounds", "model_calls", "branch_forwards")} == {1.0}
+
+
+def test_figures_of_a_pair_by_hand() -> None:
+    better = [more_work(one, 2) for one in samples([1.0] * 20)]
+    found = compare(side(), side(better, options={"branches": 4}))
+    assert change(found, "accuracy").before == 0.8 and change(found, "accuracy").change == pytest.approx(0.2)
+    assert change(found, "tpf").change == pytest.approx(0.5) and change(found, "rounds").change == pytest.approx(2.0)
+    rounds = sum(12 + index % 3 for index in range(20))
+    assert (change(found, "rounds").before, change(found, "branch_forwards").after) == (rounds, 8 * rounds)
+    assert found.flips.gained == 4 and found.verdict == "not distinguishable"
+
+
+def test_eighty_against_eighty_four_of_164_cannot_be_told_apart() -> None:
+    before = [1.0] * 80 + [0.0] * 84
+    after = [0.0] * 10 + [1.0] * 84 + [0.0] * 70
+    found = compare(side(samples(before)), side(samples(after), settings={"early_stop": False}))
+    assert (found.flips.gained, found.flips.lost) == (14, 10)
+    assert found.verdict == "not distinguishable" and found.flips.p_value == pytest.approx(0.541, abs=1e-3)
+
+
+def test_a_clear_loss_is_worse_and_a_clear_gain_better() -> None:
+    right, wrong = side(samples([1.0] * 20)), side(samples([0.0] * 20), name="0002-b")
+    assert compare(right, wrong).verdict == "worse"
+    assert compare(wrong, right).verdict == "better"
+
+
+def test_two_semantic_differences_are_confounded_and_shown_only_when_forced() -> None:
+    other = side(samples([1.0] * 20), name="0002-b", decoder="vanilla", model={"hash": "sha256:other", "name": "dllm"})
+    found = compare(side(), other)
+    assert found.is_confounded and found.verdict == "confounded"
+    assert all(one.change is None and one.interval is None for one in found.changes)
+    assert change(found, "accuracy").after == 1.0
+    assert any("decoder: lopa vs vanilla; model: bundled:d2f vs dllm" in line for line in found.warnings)
+    forced = compare(side(), other, force=True)
+    assert change(forced, "accuracy").change == pytest.approx(0.2)
+    assert any(line.startswith("confounded") for line in forced.warnings)
+
+
+def test_one_semantic_difference_beside_others_is_not_confounded() -> None:
+    found = compare(side(), side(decoder="d2f", place={"git_commit": "b" * 40}, num_documents=10))
+    assert len(found.differences) > 2 and not found.is_confounded
+
+
+def test_speeds_are_compared_only_on_like_machines() -> None:
+    found = compare(side(place={"device_name": "H200"}), side([sample(0, slower=2)], place={"device_name": "A100"}))
+    speed = change(found, "tps_e2e")
+    assert (speed.change, speed.remark) == (None, "x not comparable: H200 vs A100")
+    assert speed.before is not None and speed.after is not None
+    assert change(found, "tpf").change == 1.0
+
+
+def test_a_speed_ratio_is_held_against_the_noise_floor() -> None:
+    before, after = side(), side(samples(slower=1 / 1.5), name="0002-b")
+    assert change(compare(before, after), "tps_e2e").change == pytest.approx(1.5)
+    assert "not measured" in change(compare(before, after), "tps_e2e").remark
+    quiet, loud = floor(300, 301, 302, 299, 300), floor(300, 200, 400)
+    assert change(compare(before, after, noise=[quiet]), "tps_e2e").remark.startswith("beyond this machine's noise")
+    assert change(compare(before, after, noise=[loud]), "tps_e2e").remark.startswith("within this machine's noise")
+    assert "within" in change(compare(before, after, noise=[quiet, loud]), "tps_e2e").remark
+
+
+def test_a_floor_of_another_library_version_or_of_two_repeats_is_none() -> None:
+    before, after = side(), side(samples(slower=2), name="0002-b")
+    for cell in (floor(300, 301, 302, packages={"torch": "2.8"}), floor(300, 301)):
+        assert "not measured" in change(compare(before, after, noise=[cell]), "tps_e2e").remark
+
+
+def test_warm_up_samples_and_errors_are_left_out_of_what_they_spoil() -> None:
+    warm = [samples()[0].model_copy(update={"warmup": True}), *samples()[1:]]
+    warm[1] = warm[1].model_copy(update={"status": "error", "error": "NaN logits", "correct": None})
+    found = compare(side(), side(warm))
+    assert found.num_scored == 19
+    assert change(found, "rounds").before == sum(12 + index % 3 for index in range(20) if index != 1)
+    assert change(found, "tps_e2e").change == pytest.approx(1.0)
+    assert any("1 of 20 problems ended in an error" in line for line in found.warnings)
+
+
+def test_counts_of_common_problems_are_told() -> None:
+    found = compare(side(), side(samples()[:5]))
+    assert "only the 5 common problems of 20 and 5 are compared" in found.warnings
+    assert any("n = 5: too few problems" in line for line in found.warnings)
+
+
+def test_an_option_that_changed_no_token_is_told() -> None:
+    found = compare(side(), side(name="0002-b", options={"tau_conf": 0.5}))
+    assert any("same tokens though settings differ" in line for line in found.warnings)
+
+
+def test_a_device_that_alone_may_move_answers_is_told_with_the_measured_spread() -> None:
+    other = side(place={"dtype": "bfloat16"})
+    assert any("dtype: float32 vs bfloat16 (`lopa-bench noise`" in line for line in compare(side(), other).warnings)
+    assert any("accuracy within 0.0%" in line for line in compare(side(), other, noise=[floor(1, 2)]).warnings)
+
+
+def test_every_format_carries_the_same_numbers() -> None:
+    good = compare(side(), side([more_work(one, 1.25) for one in samples()], name="0002-b"))
+    bad = Refusal(side(), side(name="0003-c"), "other prompts")
+    [first, second] = document([good, bad], with_flips=True)["pairs"]
+    assert first["flipped"] == [] and first["tpf_change"] < 1 and not second["comparable"]
+    rows = list(csv.DictReader(io.StringIO(render(flat_table([good, bad]), "csv"))))
+    assert float(rows[0]["tpf_change"]) == first["tpf_change"] and rows[1]["remark"] == "other prompts"
+    json.dumps(first, allow_nan=False)
+    for format in ("table", "markdown", "latex"):
+        text = render(figures_table([good, bad]), format)
+        assert f"{first['tpf_change']:.3f}x" in text and "not comparable: other prompts" in text
+        assert "same answers" in render(flips_table([good, bad]), format)
+        assert "0003: 0003-c" in text or format == "table"
+    assert render(settings_table([good]), "csv").count("\n") == 1
+
+
+def test_flipped_problems_show_both_answers_where_they_part() -> None:
+    after = samples([0.0] + [1.0] * 15 + [0.0] * 4)
+    after[0] = after[0].model_copy(update={"text_kept": "She has 0 left. #### 9", "why": "wrong"})
+    [row] = flipped_table([compare(side(), side(after))]).rows
+    assert (row["id"], row["change"], row["why"]) == ("mini-maths-0000", "lost", "wrong")
+    assert str(row["before"]).endswith("#### 0") and str(row["after"]).endswith("#### 9")
+
+
+def test_cutting_two_texts() -> None:
+    one, other = cut_at_difference("a" * 50 + "left\nright", "a" * 50 + "LEFT" + "z" * 99, 20)
+    assert one == "…aaaaaaaaaaaaleft⏎r…" and other.startswith("…aaaaaaaaaaaaLEFTz") and len(other) == 20
+    assert cut_at_difference("short", "short", 20) == ("short", "short")
