@@ -1,0 +1,159 @@
+"""`lopa-bench check`: runs against a baseline, for continuous integration."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lopa_bench.cli import options as shared
+
+if TYPE_CHECKING:
+    from lopa_bench.results.baseline import Baseline
+    from lopa_bench.results.check import Remeasure, Verdict
+    from lopa_bench.results.store import StoredRun
+
+BOUNDS = "Bounds"
+
+Runs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RUN...]", help="Numbers, names or folders of runs, or `last`; all of --runs-dir without."),
+]
+BaselineFile = Annotated[Path, typer.Option("--baseline", "-b", help="The baseline file, see `baseline accept`.")]
+RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
+MaxDrop = Annotated[str | None, typer.Option(help="Points accuracy may drop: acc=1.0pt.", rich_help_panel=BOUNDS)]
+Tpf = Annotated[str | None, typer.Option(help="TPF may drop by: exact, 2%, 0.1.", rich_help_panel=BOUNDS)]
+Forwards = Annotated[
+    str | None,
+    typer.Option(help="Rounds, calls, branch forwards, positions may grow by: exact, 0%.", rich_help_panel=BOUNDS),
+]
+Tps = Annotated[str | None, typer.Option(help="Tokens/s may drop by: 15%.", rich_help_panel=BOUNDS)]
+Stage = Annotated[str | None, typer.Option(help="Bounds of this stage of the baseline.", rich_help_panel=BOUNDS)]
+AllCells = Annotated[
+    bool, typer.Option("--all-cells", help="Fail when a cell of the baseline has no run.", rich_help_panel=BOUNDS)
+]
+Remeasure = Annotated[
+    int, typer.Option(help="Run a slow cell this often anew before its speed fails.", rich_help_panel=BOUNDS)
+]
+JUnit = Annotated[Path | None, typer.Option("--junit", help="Write a JUnit XML report.", rich_help_panel=shared.OUTPUT)]
+GitHub = Annotated[
+    bool,
+    typer.Option(
+        "--github", help="Print annotations for GitHub, as under GITHUB_ACTIONS.", rich_help_panel=shared.OUTPUT
+    ),
+]
+
+EveryGate = Annotated[
+    bool, typer.Option("--every-gate", help="A row for every gate, the passed too.", rich_help_panel=shared.OUTPUT)
+]
+
+
+def check(
+    baseline: BaselineFile,
+    runs: Runs = None,
+    runs_dir: RunsDir = Path("runs"),
+    max_drop: MaxDrop = None,
+    tpf: Tpf = None,
+    forwards: Forwards = None,
+    tps: Tps = None,
+    stage: Stage = None,
+    all_cells: AllCells = False,
+    remeasure: Remeasure = 0,
+    junit: JUnit = None,
+    github: GitHub = False,
+    every_gate: EveryGate = False,
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
+) -> None:
+    """Hold runs to a baseline; exit 0 ok, 1 regressed, 3 not comparable, 2 a mistake in what was asked.
+
+    Example: lopa-bench check --baseline baseline.json last --max-drop acc=1.0pt --tpf exact --forwards 0% --tps 15%
+    """
+    from lopa_bench.results import check as checking
+    from lopa_bench.results.bounds import bounds_from
+    from lopa_bench.results.noise import find_noise
+
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    bounds = bounds_from(max_drop, tpf, forwards, tps)
+    accepted = _read(baseline, stage)
+    options = checking.CheckOptions(
+        bounds, stage, all_cells, lambda record: find_noise(runs_dir, record), _again(remeasure, runs_dir)
+    )
+    verdict = checking.check(accepted, _runs(runs, runs_dir), options)
+    _report(verdict, str(baseline), format, junit, github or os.environ.get("GITHUB_ACTIONS") == "true", every_gate)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _read(path: Path, stage: str | None) -> Baseline:
+    """Read the baseline; one that is not there is neither a pass nor a failure."""
+    from lopa_bench.errors import ConfigError, NotComparable, nearest
+    from lopa_bench.results.baseline_file import read_baseline
+
+    if not path.exists():
+        raise NotComparable(
+            f"there is no baseline {path} yet, so nothing was checked; make one from good runs with "
+            f'`lopa-bench baseline accept RUN... --why "first baseline" --out {path}` and commit it'
+        )
+    found = read_baseline(path)
+    if stage is not None and stage not in found.stages:
+        raise ConfigError(f"baseline {path} has no stage '{stage}'{nearest(stage, found.stages)}")
+    return found
+
+
+def _runs(references: list[str] | None, runs_dir: Path) -> list[StoredRun]:
+    from lopa_bench.errors import ResultsError
+    from lopa_bench.results.store import list_runs, load_run
+
+    if references:
+        return [load_run(reference, runs_dir) for reference in references]
+    found = list_runs(runs_dir)
+    if not found:
+        raise ResultsError(f"there are no runs in '{runs_dir}' to check; make one with `lopa-bench run`")
+    return found
+
+
+def _again(times: int, runs_dir: Path) -> Remeasure | None:
+    """Return what runs a cell anew, some times; None for not at all."""
+    if times < 1:
+        return None
+
+    def again(run: StoredRun) -> list[StoredRun]:
+        from lopa_bench.harness.repeating import run_again, spec_of
+
+        spec = spec_of(run.record)
+        typer.echo(f"{run.record.id} is slow: running it {times} times anew before judging", err=True)
+        return [run_again(spec, runs_dir / "again") for _ in range(times)]
+
+    return again
+
+
+def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, github: bool, every_gate: bool) -> None:
+    import json
+
+    from lopa_bench.results import gate_output
+    from lopa_bench.results.jsonl import replace_file
+
+    if junit is not None:
+        replace_file(junit, gate_output.junit(verdict))
+    if format == "json":
+        typer.echo(json.dumps(gate_output.document(verdict, baseline), indent=2, ensure_ascii=False))
+    elif every_gate or format == "csv":
+        shared.print_table(gate_output.gates_table(verdict), format)
+    else:
+        shared.print_table(gate_output.cells_table(verdict), format)
+        failed = gate_output.gates_table(verdict, failed=True)
+        if failed.rows:
+            shared.print_table(failed, format)
+    if github:
+        for line in gate_output.annotations(verdict):
+            typer.echo(line, err=format != "table")
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            from lopa_bench.results.tables import render
+
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(render(gate_output.gates_table(verdict), "markdown") + "\n")

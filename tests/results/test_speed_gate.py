@@ -1,0 +1,143 @@
+"""The gate that must not cry wolf: equal code on noisy machines raises no alarm, a real loss does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import PLACE, more_work, noise_factors, record, samples, store
+
+from lopa_bench.results.baseline import Acceptance, Baseline, accept
+from lopa_bench.results.bounds import bounds_from
+from lopa_bench.results.check import CheckOptions, check
+from lopa_bench.results.gates import GateResult, Outcome
+from lopa_bench.results.noise import Agreement, NoiseCell, Repeat
+from lopa_bench.results.schema import utc_now
+from lopa_bench.results.store import StoredRun
+
+BOUNDS = bounds_from("acc=1.0pt", "exact", "0%", "15%")
+
+
+def runs(root: Path, slower: Sequence[float], **place: Any) -> list[StoredRun]:
+    return [store(root, samples(slower=factor), record(place=place)) for factor in slower]
+
+
+def baseline_of(accepted: Sequence[StoredRun]) -> Baseline:
+    return accept(None, accepted, Acceptance(when=utc_now(), who="a", why="b", cells=()), {})
+
+
+def speed(baseline: Baseline, new: Sequence[StoredRun], options: CheckOptions | None = None) -> GateResult:
+    verdict = check(baseline, new, options or CheckOptions(bounds=BOUNDS))
+    return next(one for one in verdict.results if one.gate == "tokens/s")
+
+
+def quiet(count: int, seed: int = 1) -> list[float]:
+    draw = random.Random(seed)
+    return [1 + draw.gauss(0, 0.01) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_twenty_checks_of_identical_code_on_a_shared_runner_raise_no_alarm(tmp_path: Path, seed: int) -> None:
+    """Every run takes 10 to 125 % longer than on an idle machine, as field reports have it."""
+    baseline = baseline_of(runs(tmp_path, noise_factors(3, seed)))
+    verdict = check(baseline, runs(tmp_path, noise_factors(3, seed + 1000)), CheckOptions(bounds=BOUNDS))
+    assert verdict.outcome == Outcome.OK and verdict.exit_code == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_runner_that_is_busy_for_some_of_the_runs_raises_no_alarm(tmp_path: Path, seed: int) -> None:
+    """A quiet baseline makes a narrow band; two of three new runs met a neighbour and took up to 2.25 times as long."""
+    baseline = baseline_of(runs(tmp_path, quiet(5, seed)))
+    busy = [*noise_factors(2, seed), 1.0]
+    assert speed(baseline, runs(tmp_path, busy)).outcome == Outcome.OK
+
+
+def test_noise_does_not_hide_ten_percent_more_forwards(tmp_path: Path) -> None:
+    baseline = baseline_of(runs(tmp_path, noise_factors(3, 1)))
+    work = [[more_work(one, 1.1) for one in samples(slower=factor)] for factor in noise_factors(3, 2)]
+    verdict = check(baseline, [store(tmp_path, one) for one in work], CheckOptions(bounds=BOUNDS))
+    assert verdict.exit_code == 1
+    failed = {one.gate for one in verdict.results if one.outcome == Outcome.REGRESSED}
+    assert {"rounds", "model calls", "tpf"} <= failed and "tokens/s" not in failed
+
+
+def test_half_the_speed_on_a_quiet_machine_is_an_alarm(tmp_path: Path) -> None:
+    found = speed(baseline_of(runs(tmp_path, quiet(5))), runs(tmp_path, [2 * one for one in quiet(3, 2)]))
+    assert found.outcome == Outcome.REGRESSED and "0.50x over 3 runs" in found.reason
+
+
+def test_three_repeats_make_a_wider_band_than_five(tmp_path: Path) -> None:
+    slow = runs(tmp_path, [1.2, 1.2, 1.2])
+    few = [0.98, 1.0, 1.02]
+    assert speed(baseline_of(runs(tmp_path, few)), slow).outcome == Outcome.OK
+    found = speed(baseline_of(runs(tmp_path, [*few, 0.99, 1.01])), slow)
+    assert found.outcome == Outcome.REGRESSED
+
+
+def test_a_drop_within_the_bound_or_a_gain_is_ok(tmp_path: Path) -> None:
+    baseline = baseline_of(runs(tmp_path, [1.0, 1.001, 0.999, 1.0, 1.0]))
+    assert speed(baseline, runs(tmp_path, [1.1, 1.1, 1.1])).outcome == Outcome.OK
+    assert speed(baseline, runs(tmp_path, [0.5, 0.5, 0.5])).outcome == Outcome.OK
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [(1, 3, "a baseline of 3 runs"), (3, 1, "3 new runs, found 1")])
+def test_too_few_runs_are_reported_and_decide_nothing(tmp_path: Path, old: int, new: int, words: str) -> None:
+    baseline = baseline_of(runs(tmp_path, quiet(old)))
+    found = speed(baseline, runs(tmp_path, [9.0] * new))
+    assert found.outcome == Outcome.NOT_GATED and words in found.reason
+    assert found.after is not None and found.before is not None
+    assert check(baseline, runs(tmp_path, [9.0] * new), CheckOptions(bounds=BOUNDS)).exit_code == 0
+
+
+def floor(speeds: Sequence[float], **place: Any) -> NoiseCell:
+    repeats = [
+        Agreement(repeat=Repeat(run="x", tokens_per_second=one), samples=20, identical=20, tokens=1.0) for one in speeds
+    ]
+    return NoiseCell(cell="x", environment=PLACE.model_copy(update=place), samples=20, repeats=tuple(repeats))
+
+
+def test_the_machine_s_noise_floor_stands_in_for_repeats_of_the_baseline(tmp_path: Path) -> None:
+    baseline, slow = baseline_of(runs(tmp_path, [1.0])), runs(tmp_path, [2.0, 2.0, 2.0])
+
+    def with_floor(cell: NoiseCell) -> GateResult:
+        return speed(baseline, slow, CheckOptions(bounds=BOUNDS, find_noise=lambda _: cell))
+
+    assert with_floor(floor([300, 302, 298, 301, 299])).outcome == Outcome.REGRESSED
+    assert with_floor(floor([300, 150, 600])).outcome == Outcome.OK
+    assert with_floor(floor([300, 302])).outcome == Outcome.NOT_GATED
+    assert with_floor(floor([300, 302, 298], packages={"torch": "2.8"})).outcome == Outcome.NOT_GATED
+
+
+def test_another_machine_is_not_comparable_where_a_bound_was_asked_for(tmp_path: Path) -> None:
+    baseline = baseline_of(runs(tmp_path, quiet(3)))
+    elsewhere = runs(tmp_path, [1.0, 1.0, 1.0], device_name="H200")
+    found = speed(baseline, elsewhere)
+    assert found.outcome == Outcome.NOT_COMPARABLE and found.reason == "AMD EPYC vs H200"
+    assert check(baseline, elsewhere, CheckOptions(bounds=BOUNDS)).exit_code == 3
+    assert check(baseline, elsewhere, CheckOptions(bounds=bounds_from(None, None, None, None))).exit_code == 0
+
+
+def test_runs_without_times_fail_where_a_bound_was_asked_for(tmp_path: Path) -> None:
+    timeless = [store(tmp_path, [one.model_copy(update={"reused": True}) for one in samples()]) for _ in range(3)]
+    found = speed(baseline_of(runs(tmp_path, quiet(3))), timeless)
+    assert found.outcome == Outcome.REGRESSED and "3 of 3 runs have no speed" in found.reason
+
+
+def test_a_slow_cell_is_measured_again_before_it_fails(tmp_path: Path) -> None:
+    baseline, slow = baseline_of(runs(tmp_path, quiet(5))), runs(tmp_path, [3.0, 3.0, 3.0])
+    asked: list[str] = []
+
+    def again(factors: list[float]) -> CheckOptions:
+        def measure(run: StoredRun) -> list[StoredRun]:
+            asked.append(run.record.id)
+            return runs(tmp_path, factors)
+
+        return CheckOptions(bounds=BOUNDS, remeasure=measure)
+
+    assert speed(baseline, slow, again([1.0, 1.0, 1.0])).outcome == Outcome.OK
+    assert speed(baseline, slow, again([3.0, 3.0, 3.0])).outcome == Outcome.REGRESSED
+    assert asked == [slow[0].record.id] * 2
+    assert speed(baseline, runs(tmp_path, [1.0, 1.0, 1.0]), again([])).outcome == Outcome.OK and len(asked) == 2
