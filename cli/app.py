@@ -14,6 +14,8 @@ from typing import Annotated
 
 import typer
 
+from lopa_bench.cli.baseline import app as baseline
+from lopa_bench.cli.check import check
 from lopa_bench.cli.compare import compare
 from lopa_bench.cli.demo import demo
 from lopa_bench.cli.doctor import doctor
@@ -75,6 +77,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "rescore": rescore,
     "compare": compare,
     "noise": noise,
+    "check": check,
     "frontier": frontier,
     "list": list_,
     "verify": verify,
@@ -83,6 +86,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
+app.add_typer(baseline, name="baseline")
 
 
 def main(arguments: list[str] | None = None) -> None:
