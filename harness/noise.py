@@ -9,7 +9,7 @@ from typing import Any
 
 from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.harness.assignments import parse_assignments
-from lopa_bench.harness.repeating import run_again
+from lopa_bench.harness.repeating import run_again, threads_kept
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.differences import differences, semantic
@@ -87,8 +87,9 @@ def measure_noise(
         )
     folder = runs_dir / NOISE_FOLDER / "runs"
     plans: list[Mapping[str, Any]] = [{}] * repeats
-    for change in ({}, *variants):  # what cannot be run is told before anything is
-        run(replace(spec, **change, runs_dir=folder, dry_run=True))
+    with threads_kept():
+        for change in ({}, *variants):  # what cannot be run is told before anything is
+            run(replace(spec, **change, runs_dir=folder, dry_run=True))
     runs: list[tuple[str, StoredRun]] = []
     for index, change in enumerate([*plans, *variants], start=1):
         words = ", ".join(f"{name} = {value}" for name, value in change.items()) or SAME

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -49,14 +51,21 @@ def _require_same(record: RunRecord, now: dict[str, Setting]) -> None:
             )
 
 
-def run_again(spec: RunSpec, runs_dir: Path, **changes: Any) -> StoredRun:
-    """Run a specification anew, whatever is stored, with some fields changed; the CPU threads are put back after."""
+@contextmanager
+def threads_kept() -> Iterator[None]:
+    """Put the number of CPU threads back at the end, whatever a run set it to."""
     import torch
 
     threads = torch.get_num_threads()
     try:
-        result = run(replace(spec, **changes, runs_dir=runs_dir, fresh=True, dry_run=False))
+        yield
     finally:
         torch.set_num_threads(threads)
+
+
+def run_again(spec: RunSpec, runs_dir: Path, **changes: Any) -> StoredRun:
+    """Run a specification anew, whatever is stored, with some fields changed."""
+    with threads_kept():
+        result = run(replace(spec, **changes, runs_dir=runs_dir, fresh=True, dry_run=False))
     assert result.run is not None  # only a dry run has none
     return result.run
