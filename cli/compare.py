@@ -55,10 +55,10 @@ def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool) -> None:
         typer.echo(json.dumps(tables.document(outcomes, with_flips=show_flips), indent=2, ensure_ascii=False))
         return
     if format == "csv":
-        shared.print_table(tables.flipped_table(outcomes) if show_flips else tables.flat_table(outcomes), format)
-        return
-    shown = [tables.figures_table(outcomes), tables.flips_table(outcomes), tables.settings_table(outcomes)]
-    shown += [tables.flipped_table(outcomes)] if show_flips else []
+        shown = [tables.flipped_table(outcomes) if show_flips else tables.flat_table(outcomes)]
+    else:
+        shown = [tables.figures_table(outcomes), tables.flips_table(outcomes), tables.settings_table(outcomes)]
+        shown += [tables.flipped_table(outcomes)] if show_flips else []
     for table in shown:
         if table.rows:
             shared.print_table(table, format)

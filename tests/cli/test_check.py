@@ -1,0 +1,162 @@
+"""`check` and `baseline accept` from outside: exit codes, sentences, reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from stored import more_work, record, samples, store
+
+from lopa_bench.cli import app as program
+
+CHECK = ("check", "--baseline", "baseline.json")
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            program.main(list(words))
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def accepted(call: Any, tmp_path: Path) -> Path:
+    """A folder of runs whose first is the baseline."""
+    store(tmp_path / "runs")
+    assert call("baseline", "accept", "1", "--why", "first baseline", "--who", "Ada")[0] == 0
+    return tmp_path / "runs"
+
+
+def test_a_good_run_passes(call: Any, accepted: Path) -> None:
+    code, out, _ = call(*CHECK, "last", "--max-drop", "acc=1.0pt", "--tpf", "exact", "--forwards", "0%", "--tps", "15%")
+    assert code == 0 and "ok: 6 of 6 gates ok, 0 regressed, 0 not comparable" in out and "::" not in out
+    code, out, _ = call(*CHECK, "last", "--tps", "15%", "--every-gate")
+    assert code == 0 and "reported only: to gate, a speed needs a baseline of 3 runs" in out
+
+
+def test_a_regression_ends_in_1_and_is_reported_everywhere(call: Any, accepted: Path) -> None:
+    store(accepted, [more_work(one, 1.1) for one in samples()])
+    code, out, _ = call(*CHECK, "2", "--github", "--junit", "report.xml")
+    assert code == 1 and "REGRESSED" in out and "::error title=" in out
+    root = ElementTree.parse("report.xml").getroot()
+    assert int(root.attrib["failures"]) == 5
+    code, out, err = call(*CHECK, "2", "--json", "--github")
+    assert (code, json.loads(out)["exit_code"]) == (1, 1) and "::error" in err
+    for flag in ("--csv", "--markdown", "--latex"):
+        assert call(*CHECK, "2", flag)[0] == 1
+
+
+def test_under_github_s_runner_annotations_and_a_summary_come_by_themselves(
+    call: Any, accepted: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    store(accepted, samples([0.0] * 20))
+    code, out, _ = call(*CHECK, "last")
+    assert code == 1 and "::error" in out
+    assert "| REGRESSED |" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_missing_baseline_is_neither_a_pass_nor_a_crash(call: Any, tmp_path: Path) -> None:
+    store(tmp_path / "runs")
+    code, out, err = call("check", "-b", "nowhere.json", "last")
+    assert (code, out) == (3, "")
+    assert "there is no baseline nowhere.json yet" in err and "baseline accept" in err and len(err.splitlines()) == 1
+
+
+def test_a_damaged_baseline_is_a_mistake(call: Any, accepted: Path) -> None:
+    Path("baseline.json").write_text(Path("baseline.json").read_text()[:-50])
+    code, _, err = call(*CHECK, "last")
+    assert code == 2 and "is damaged" in err and "Traceback" not in err
+
+
+def test_other_prompts_end_in_3(call: Any, accepted: Path) -> None:
+    store(accepted, samples(prompt_hash="f" * 64))
+    code, out, _ = call(*CHECK, "last")
+    assert code == 3 and "have other prompts" in out
+
+
+MISTAKES = {
+    "no such run": (["99"], "run '99' not found"),
+    "a bound of no form": (["last", "--tpf", "two"], "--tpf is 'two'"),
+    "a drop without points": (["last", "--max-drop", "1"], "as acc=1.0pt"),
+    "an exact speed": (["last", "--tps", "exact"], "never the same twice"),
+    "no such stage": (["last", "--stage", "smoke"], "has no stage 'smoke'"),
+    "two formats": (["last", "--json", "--csv"], "exclude each other"),
+    "no runs": (["--runs-dir", "empty"], "there are no runs in 'empty'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_ends_in_2_and_one_line(call: Any, accepted: Path, mistake: str) -> None:
+    words, expected = MISTAKES[mistake]
+    code, out, err = call(*CHECK, *words)
+    assert (code, out) == (2, "") and expected in err and len(err.splitlines()) == 1
+
+
+def test_all_runs_of_a_folder_are_checked_when_none_is_named(call: Any, accepted: Path) -> None:
+    store(accepted, samples([0.0] * 20))
+    code, out, _ = call(*CHECK)
+    assert code == 1 and "0001" in out and "0002" in out
+
+
+def test_accepting_says_who_when_and_why_and_shows_what_changed(call: Any, accepted: Path) -> None:
+    store(accepted, samples([1.0] * 20))
+    code, out, err = call("baseline", "accept", "2", "--why", "all solved", "--who", "Bob")
+    assert code == 0 and "80.0" in out and "100.0" in out and "commit it" in err
+    history = json.loads(Path("baseline.json").read_text())["history"]
+    assert [(one["who"], one["why"]) for one in history] == [("Ada", "first baseline"), ("Bob", "all solved")]
+    assert all(one["when"].endswith("Z") for one in history)
+
+
+def test_two_stages(call: Any, accepted: Path) -> None:
+    for words in (
+        ["smoke", "--min-samples", "5", "--max-drop", "acc=30pt"],
+        ["full", "--min-samples", "20", "--tpf", "exact"],
+    ):
+        assert call("baseline", "accept", "1", "--why", f"bounds of {words[0]}", "--stage", *words)[0] == 0
+    store(accepted, samples([0.0] + [1.0] * 4))
+    assert call(*CHECK, "last")[0] == 0, "a drop of 20 points is within the smoke test's bound"
+    code, out, _ = call(*CHECK, "last", "--stage", "full")
+    assert code == 3 and "stage full needs 20 problems" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["1", "--why", "  "], "--why is empty"),
+        (["1"], "--why"),
+        (["7", "--why", "x"], "run '7' not found"),
+        (["2", "--why", "x"], "cannot be accepted: its status is interrupted"),
+    ],
+)
+def test_what_cannot_be_accepted(call: Any, accepted: Path, words: list[str], expected: str) -> None:
+    store(accepted, status="interrupted")
+    before = Path("baseline.json").read_text()
+    code, _, err = call("baseline", "accept", *words)
+    assert code == 2 and expected in err and Path("baseline.json").read_text() == before
+
+
+def test_a_run_without_its_own_cell_is_not_comparable(call: Any, accepted: Path) -> None:
+    store(accepted, run=record(decoder="d2f"))
+    code, out, _ = call(*CHECK, "last")
+    assert code == 3 and "no cell of this name" in out
+
+
+@pytest.mark.parametrize("words", [["-h"], ["accept", "-h"]])
+def test_the_group_has_help(call: Any, words: list[str]) -> None:
+    code, out, _ = call("baseline", *words)
+    assert code == 0 and "accept" in out
