@@ -1,18 +1,29 @@
-"""From a prompt's text to an answer's text: encoding, one measured generation, cutting at the stop strings."""
+"""From prompts' texts to answers' texts: encoding, measured generation, cutting at the stop strings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness.driver import Clock, Outcome, generate
+from lopa_bench.harness.batching import Batcher
+from lopa_bench.harness.clocks import Clock
+from lopa_bench.harness.driver import Outcome, generate
 from lopa_bench.results.schema import StoppedBy
 
 if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
     from lopa_bench.decoders.rounds import Round
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt, the strings that end its answer, and the seed of the answer's random numbers."""
+
+    prompt: str
+    stop: tuple[str, ...] = ()
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,7 @@ class Answerer:
         bos: put the BOS in front of every prompt (True), never (False), or leave it to the tokenizer (None).
         stops_apply: False leaves the text uncut, as the authors' `escape_until` does.
         clock: the device's clock, for tests.
+        batch_size: answers that `answer_all` makes at once.
     """
 
     def __init__(
@@ -49,6 +61,7 @@ class Answerer:
         bos: bool | None = None,
         stops_apply: bool = True,
         clock: Clock | None = None,
+        batch_size: int = 1,
     ) -> None:
         if bos and tokenizer.bos_token_id is None:
             raise ConfigError(f"the tokenizer of {decoder.model.name} has no BOS token; use --no-bos")
@@ -57,6 +70,7 @@ class Answerer:
         self.bos = bos
         self.stops_apply = stops_apply
         self.clock = clock
+        self.batch_size = batch_size
 
     @property
     def max_prompt_tokens(self) -> int:
@@ -88,9 +102,35 @@ class Answerer:
         ids = self.encode(prompt)
         surplus = max(len(ids) - self.max_prompt_tokens, 0)
         outcome = generate(self.decoder, ids[surplus:], seed=seed, clock=self.clock, trace=trace, on_round=on_round)
-        return self._cut(outcome, [word for word in stop if word] if self.stops_apply else [], surplus)
+        return self._cut(outcome, stop, surplus)
+
+    def answer_all(
+        self,
+        questions: Sequence[Question],
+        *,
+        trace: bool = False,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> Iterator[Answer]:
+        """Generate the answers in the order of the questions, `batch_size` at once; nothing is done before it is asked.
+
+        Together they have the same tokens as one by one, see `batching`; `on_round` hears of every round of each.
+        """
+        if self.batch_size == 1:
+            for one in questions:
+                yield self.answer(one.prompt, one.stop, seed=one.seed, trace=trace, on_round=on_round)
+            return
+        batcher = Batcher(self.decoder, self.clock)
+        for first in range(0, len(questions), self.batch_size):
+            group = questions[first : first + self.batch_size]
+            encoded = [self.encode(one.prompt) for one in group]
+            surplus = [max(len(ids) - self.max_prompt_tokens, 0) for ids in encoded]
+            prompts = [ids[cut:] for ids, cut in zip(encoded, surplus, strict=True)]
+            outcomes = batcher.generate(prompts, [one.seed for one in group], trace=trace, on_round=on_round)
+            for one, outcome, cut in zip(group, outcomes, surplus, strict=True):
+                yield self._cut(outcome, one.stop, cut)
 
     def _cut(self, outcome: Outcome, stop: Sequence[str], surplus: int) -> Answer:
+        stop = [word for word in stop if word] if self.stops_apply else []
         ids, special = self._before_stop_token(outcome.useful, stop)
         text = self.decode(ids)
         hits = sorted((text.index(word), word) for word in stop if word in text)

@@ -5,12 +5,13 @@ All decoders go through here, so that tokens, work and seconds mean the same for
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lopa_bench.errors import DecodeError, NaNLogits
+from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
 from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
@@ -18,50 +19,6 @@ from lopa_bench.results.trace import BranchRecord, RoundRecord
 if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
     from lopa_bench.decoders.rounds import Generation, Round
-
-
-class Clock(Protocol):
-    """A monotonic clock beside a device whose work may run behind the host's."""
-
-    def now(self) -> float:
-        """Seconds; only differences mean anything."""
-        ...
-
-    def synchronise(self) -> None:
-        """Wait until the device has done all that it was given."""
-        ...
-
-
-class HostClock:
-    """The clock of a device that works in step with the host, as CPUs do."""
-
-    def now(self) -> float:
-        """Seconds."""
-        return time.perf_counter()
-
-    def synchronise(self) -> None:
-        """Nothing to wait for."""
-
-
-class DeviceClock(HostClock):
-    """The clock of an accelerator: `synchronise` waits for its queue."""
-
-    def __init__(self, device: object) -> None:
-        self.device = device
-
-    def synchronise(self) -> None:
-        """Wait for the queue of the device."""
-        import torch
-
-        device = torch.device(str(self.device))
-        module = getattr(torch, device.type, None)
-        if module is not None and hasattr(module, "synchronize"):
-            module.synchronize(device)
-
-
-def clock_for(device: object) -> Clock:
-    """Return the clock that fits a torch device or its name."""
-    return HostClock() if str(device).startswith("cpu") else DeviceClock(device)
 
 
 @dataclass(frozen=True)
@@ -100,7 +57,6 @@ class _Books:
     last_position: list[int] = field(default_factory=list)
     prefill_s: float = 0.0
     first_round_s: float | None = None
-    observed_s: float = 0.0
     trace: list[RoundRecord] = field(default_factory=list)
 
     def enter(self, one: Round) -> None:
@@ -116,6 +72,13 @@ class _Books:
         self.num_revised += sum(position in self.filled for position in inside)
         self.filled.update(inside)
         self.last_position.append(max(inside, default=-1))
+
+    def cross_border(self, first: Round, seconds: float) -> None:
+        """Book the first round's time: prefill when it only read the prompt, a round of decoding when it filled."""
+        if first.positions:
+            self.first_round_s = seconds
+        else:
+            self.prefill_s = seconds
 
 
 def generate(
@@ -144,115 +107,144 @@ def generate(
         trace: keep every round.
         on_round: called after every round, as by a live view.
     """
-    clock = clock or clock_for(decoder.model.device)
-    books = _Books(decoder.config.max_new_tokens)
-    generation: Generation | None = None
-    failure: _Failure | None = None
-    clock.synchronise()
-    start = clock.now()
-    try:
-        generation = decoder.decode(prompt_ids, seed=seed)
-        _consume(generation, books, clock, start, trace, on_round)
-    except (DecodeError, MemoryError, RuntimeError) as problem:
-        failure = _failure_of(problem)
-        if failure is None:
-            raise
-    # Only here is the error gone, and with it the frames that hold the cache and the activations of the failed call.
-    if failure is not None and failure.why == Why.OUT_OF_MEMORY:
-        free_memory()
-    clock.synchronise()
-    elapsed = max(clock.now() - start - books.observed_s, 0.0)
-    return _outcome(decoder, len(prompt_ids), generation, books, elapsed, failure)
+    watch = Stopwatch(clock or clock_for(decoder.model.device))
+    one = Measured(decoder, prompt_ids, watch, trace=trace, on_round=on_round)
+    with one.guarded():
+        for step in one.begin(seed):
+            one.enter(step)
+    one.end()
+    return one.outcome()
 
 
 @dataclass(frozen=True)
-class _Failure:
+class Failure:
     """Why a generation has no answer that may be scored: a word and a sentence."""
 
     why: Why
     sentence: str
 
 
-def _failure_of(problem: Exception) -> _Failure | None:
+def failure_of(problem: Exception) -> Failure | None:
     """Return what an exception means for its sample; None for a fault of the program."""
     if isinstance(problem, DecodeError):
-        return _Failure(Why.NAN_LOGITS if isinstance(problem, NaNLogits) else Why.DECODE_ERROR, str(problem))
+        return Failure(Why.NAN_LOGITS if isinstance(problem, NaNLogits) else Why.DECODE_ERROR, str(problem))
     if is_out_of_memory(problem):
         first_line = str(problem).partition("\n")[0] or "no more could be allocated"
-        return _Failure(Why.OUT_OF_MEMORY, f"{Why.OUT_OF_MEMORY}: {first_line}")
+        return Failure(Why.OUT_OF_MEMORY, f"{Why.OUT_OF_MEMORY}: {first_line}")
     return None
 
 
-def _consume(
-    generation: Generation,
-    books: _Books,
-    clock: Clock,
-    start: float,
-    trace: bool,
-    on_round: Callable[[Round], None] | None,
-) -> None:
-    before = start
-    for one in generation:
+class Measured:
+    """One answer in the making with its books and its clock, whoever carries its forwards out.
+
+    `begin` it and `enter` its rounds inside `guarded`, `end` it, then ask for the `outcome`. `failure` is set when
+    something went wrong.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        prompt_ids: Sequence[int],
+        watch: Stopwatch,
+        *,
+        trace: bool = False,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> None:
+        self.decoder, self.prompt_ids, self.watch = decoder, prompt_ids, watch
+        self.trace, self.on_round = trace, on_round
+        self.failure: Failure | None = None
+        self._books = _Books(decoder.config.max_new_tokens)
+        self._generation: Generation | None = None
+        watch.synchronise()
+        self._start = self._before = watch.now()
+        self._elapsed = 0.0
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether memory did not suffice."""
+        return self.failure is not None and self.failure.why == Why.OUT_OF_MEMORY
+
+    def begin(self, seed: int) -> Generation:
+        """Start to decode."""
+        self._generation = self.decoder.decode(self.prompt_ids, seed=seed)
+        return self._generation
+
+    def enter(self, one: Round) -> None:
+        """Book a round that has just ended."""
+        books = self._books
         if one.index == 0:
-            clock.synchronise()
-            _cross_border(books, one, clock.now() - start)
+            self.watch.synchronise()
+            books.cross_border(one, max(self.watch.now() - self._start, 0.0))
         books.enter(one)
-        if not trace and on_round is None:
-            continue
-        now = clock.now()
-        if trace:
-            books.trace.append(round_record(one, now - before))
-        if on_round is not None:
-            on_round(one)
-        before = clock.now()
-        books.observed_s += before - now
+        if not self.trace and self.on_round is None:
+            return
+        now = self.watch.now()
+        with self.watch.paused():
+            if self.trace:
+                books.trace.append(round_record(one, now - self._before))
+            if self.on_round is not None:
+                self.on_round(one)
+        self._before = now
 
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Keep what goes wrong with this answer as its failure; faults of the program pass through."""
+        try:
+            yield
+        except (DecodeError, MemoryError, RuntimeError) as problem:
+            self.failure = failure_of(problem)
+            if self.failure is None:
+                raise
 
-def _cross_border(books: _Books, first: Round, seconds: float) -> None:
-    """Book the first round: prefill when it only read the prompt, the first round of decoding when it filled slots."""
-    if first.positions:
-        books.first_round_s = max(seconds, 0.0)
-    else:
-        books.prefill_s = max(seconds, 0.0)
+    def end(self) -> None:
+        """Stop the clock once the device has done its work."""
+        # Only now is the error gone, and with it the frames that hold the cache and the failed call's activations.
+        if self.is_out_of_memory:
+            free_memory()
+        self.watch.synchronise()
+        self._elapsed = max(self.watch.now() - self._start, 0.0)
 
+    def outcome(self, share_s: float | None = None) -> Outcome:
+        """What it came to; `share_s` is the part of its seconds that is its own, where others ran beside it."""
+        books, generation = self._books, self._generation
+        answer = tuple(generation.answer) if generation is not None else ()
+        eos = self.decoder.model.config.eos_token_id
+        ended = eos is not None and eos in answer
+        useful = answer[: answer.index(eos)] if ended else answer
+        masks = generation.masks_left if generation is not None else 0
+        failure = self.failure
+        if masks and failure is None:
+            sentence = f"{masks} mask{'s' if masks > 1 else ''} left in the answer after the last round"
+            failure = Failure(Why.MASKS_LEFT, sentence)
+        if self.decoder.model.config.causal:
+            # Every call of an autoregressive model gives one token; the one that only finds the EOS no useful one.
+            books.work["rounds"] = sum(position < len(useful) for position in books.last_position)
+        num_prompt = len(self.prompt_ids)
+        return Outcome(
+            answer=answer,
+            useful=useful,
+            ended_by_eos=ended,
+            tokens=TokenLedger(prompt=num_prompt, useful=len(useful), committed=len(books.filled), kept=len(useful)),
+            work=WorkLedger(**books.work),
+            time=self._time(share_s),
+            masks_left=masks,
+            num_discarded=books.num_discarded,
+            num_revised=books.num_revised,
+            error=None if failure is None else failure.sentence,
+            why=None if failure is None else failure.why,
+            rounds=tuple(books.trace),
+        )
 
-def _outcome(
-    decoder: Decoder,
-    num_prompt: int,
-    generation: Generation | None,
-    books: _Books,
-    elapsed: float,
-    failure: _Failure | None,
-) -> Outcome:
-    answer = tuple(generation.answer) if generation is not None else ()
-    eos = decoder.model.config.eos_token_id
-    ended = eos is not None and eos in answer
-    useful = answer[: answer.index(eos)] if ended else answer
-    masks = generation.masks_left if generation is not None else 0
-    if masks and failure is None:
-        sentence = f"{masks} mask{'s' if masks > 1 else ''} left in the answer after the last round"
-        failure = _Failure(Why.MASKS_LEFT, sentence)
-    if decoder.model.config.causal:
-        # Every call of an autoregressive model gives one token; the one that only finds the EOS gives no useful one.
-        books.work["rounds"] = sum(position < len(useful) for position in books.last_position)
-    return Outcome(
-        answer=answer,
-        useful=useful,
-        ended_by_eos=ended,
-        tokens=TokenLedger(prompt=num_prompt, useful=len(useful), committed=len(books.filled), kept=len(useful)),
-        work=WorkLedger(**books.work),
-        time=TimeLedger(
-            prefill_s=min(books.prefill_s, elapsed),
-            decode_s=max(elapsed - books.prefill_s, 0.0),
-            first_round_s=books.first_round_s,
-        ),
-        masks_left=masks,
-        num_discarded=books.num_discarded,
-        num_revised=books.num_revised,
-        error=None if failure is None else failure.sentence,
-        why=None if failure is None else failure.why,
-        rounds=tuple(books.trace),
-    )
+    def _time(self, share_s: float | None) -> TimeLedger:
+        elapsed = self._elapsed
+        share = elapsed if share_s is None else min(share_s, elapsed)
+        prefill = min(self._books.prefill_s, elapsed) * (share / elapsed if elapsed else 1.0)
+        return TimeLedger(
+            prefill_s=prefill,
+            decode_s=max(share - prefill, 0.0),
+            wait_s=elapsed - share,
+            first_round_s=self._books.first_round_s,
+        )
 
 
 def round_record(one: Round, seconds: float | None = None) -> RoundRecord:

@@ -113,8 +113,8 @@ def choose_dtype(asked: str, device: str, bundled: bool) -> str:
     return "float32" if bundled or device.startswith("cpu") else "bfloat16"
 
 
-def describe(device: str, dtype: str) -> Environment:
-    """Return the environment of a run on `device`, as it is recorded."""
+def describe(device: str, dtype: str, batch_size: int = 1) -> Environment:
+    """Return the environment of a run on `device`, as it is recorded; `batch_size` answers are made at once."""
     import torch
 
     kind, _, index = device.partition(":")
@@ -128,6 +128,7 @@ def describe(device: str, dtype: str) -> Environment:
         device_name=names[int(index or 0)] if names else "",
         dtype=dtype,
         num_threads=torch.get_num_threads(),
+        batch_size=batch_size,
         git_commit=commit,
         git_dirty=dirty,
     )

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.model import LM
 
 from lopa_bench.errors import ConfigError, DecodeError
-from lopa_bench.harness.answering import Answer, Answerer, render_chat
+from lopa_bench.harness.answering import Answer, Answerer, Question, render_chat
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ NO_LIKELIHOOD = (
     "lopa-bench models generate only: a diffusion model's likelihood takes a Monte-Carlo estimate, which is not built "
     "yet; choose tasks that generate text, such as gsm8k"
 )
-# Arguments of lm-eval that are not ours: answers are generated one at a time.
-IGNORED = ("batch_size", "max_batch_size", "trust_remote_code")
+# Arguments that lm-eval gives to every model and that mean nothing here.
+IGNORED = ("max_batch_size", "trust_remote_code")
 
 
 class AnsweringLM(LM):
@@ -51,6 +51,16 @@ class AnsweringLM(LM):
         """Generate one answer; see `Answerer.answer`."""
         return self.answerer.answer(prompt, stop, seed=seed, trace=trace, on_round=on_round)
 
+    def answer_all(
+        self,
+        questions: Sequence[Question],
+        *,
+        trace: bool = False,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> Iterator[Answer]:
+        """Generate several answers in the order of the questions; see `Answerer.answer_all`."""
+        return self.answerer.answer_all(questions, trace=trace, on_round=on_round)
+
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Return the answers to lm-eval's requests, each cut at its `until` strings.
 
@@ -60,10 +70,13 @@ class AnsweringLM(LM):
         from tqdm import tqdm  # type: ignore[import-untyped]
 
         self._warn_of_length(requests)
+        questions = [
+            Question(request.args[0], stop_words(request.args[1].get("until")), self._seed(request))
+            for request in requests
+        ]
+        pairs = zip(requests, self.answer_all(questions), strict=True)
         texts = []
-        for request in tqdm(requests, disable=disable_tqdm, desc="lopa-bench"):
-            prompt, arguments = request.args
-            answer = self.answer(prompt, stop_words(arguments.get("until")), seed=self._seed(request))
+        for request, answer in tqdm(pairs, total=len(requests), disable=disable_tqdm, desc="lopa-bench"):
             if answer.outcome.error is not None:
                 raise DecodeError(f"document {request.doc_id} of {request.task_name}: {answer.outcome.error}")
             self.answers.append(answer)
@@ -154,6 +167,7 @@ class LopaBenchLM(AnsweringLM):
         device: str | None = None,
         **arguments: Any,
     ) -> None:
+        from lopa_bench.decoders.options import whole_number
         from lopa_bench.harness.loading import load_answerer, set_threads
 
         known = {
@@ -162,6 +176,8 @@ class LopaBenchLM(AnsweringLM):
             if name not in ("task", "options", "limit", "dry_run", "fresh")
         }
         given = {name: value for name, value in arguments.items() if name in known}
+        if "batch_size" in given:
+            given["batch_size"] = whole_number("batch_size", given["batch_size"])
         options = {name: value for name, value in arguments.items() if name not in known and name not in IGNORED}
         spec = RunSpec(decoder=decoder, model=model, preset=preset, device=_usable(device), options=options, **given)
         settings = resolve(spec, needs_task=False)

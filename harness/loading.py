@@ -70,4 +70,5 @@ def answerer_for(settings: Settings, source: ModelSource, model: object = None, 
         bos=None if bos is None else bool(bos),
         stops_apply=bool(settings["stops_apply"]),
         clock=clock,
+        batch_size=int(settings["batch_size"]),
     )

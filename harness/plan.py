@@ -91,7 +91,9 @@ def make_plan(
         longest_prompt=length,
         prompts_too_long=length > answerer.max_prompt_tokens,
         num_parameters=count_parameters(config),
-        memory=estimate_memory(config, dtype, capacity, branches, window=1 if config.causal else budget),
+        memory=estimate_memory(
+            config, dtype, capacity, branches, window=1 if config.causal else budget, batch_size=answerer.batch_size
+        ),
         device=device,
         dtype=dtype,
         notes=settings.notes,

@@ -47,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "data_dir": None,
     "offline": False,
     "seed": 0,
+    "batch_size": 1,
     "warmup": 1,
     "threads": None,
     "trace": False,
@@ -91,6 +92,7 @@ class RunSpec:
     dtype: str | None = None
     data_dir: str | Path | None = None
     offline: bool | None = None
+    batch_size: int | None = None
     warmup: int | None = None
     threads: int | None = None
     runs_dir: str | Path | None = None
@@ -205,11 +207,12 @@ def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
 
 def _check(spec: RunSpec, run: _Layers) -> None:
     """Refuse values that no run can have."""
-    lowest = {"limit": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
+    lowest = {"limit": 1, "batch_size": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
     for name, least in lowest.items():
         value = getattr(spec, name)
         if value is not None and value < least:
             raise ConfigError(f"--{name.replace('_', '-')} {value} is too small: it must be at least {least}")
+    _check_batch(run)
     task = run.found["task"].value
     for name in FOR_PROGRAMS:
         if getattr(spec, name) is not None and task is not None and task not in CODE_TASKS:
@@ -220,6 +223,19 @@ def _check(spec: RunSpec, run: _Layers) -> None:
     run.found["limit"] = Setting(value=spec.limit, origin="default" if spec.limit is None else "flag")
     if run.found["force_adapter"].value and run.found["adapter"].value is None:
         raise ConfigError("--force-adapter was given without an --adapter")
+
+
+def _check_batch(run: _Layers) -> None:
+    """Refuse several answers at once where the decoder cannot make them."""
+    from lopa_bench.decoders.registry import decoder_types
+
+    size, decoder = run.found["batch_size"].value, run.found["decoder"].value
+    kinds = decoder_types()
+    if isinstance(size, int) and size > 1 and not kinds[str(decoder)].batches:
+        able = ", ".join(name for name, kind in kinds.items() if kind.batches)
+        raise ConfigError(
+            f"--batch-size {size} is for {able}; decoder {decoder} makes one answer at a time, leave --batch-size out"
+        )
 
 
 def _options(

@@ -32,6 +32,7 @@ def estimate_memory(
     branches: int = 1,
     *,
     window: int | None = None,
+    batch_size: int = 1,
 ) -> MemoryEstimate:
     """Bytes that decoding needs at least.
 
@@ -41,6 +42,7 @@ def estimate_memory(
         capacity: positions of the cache, prompt and answer together; the cache is stored once, not per branch.
         branches: windows that go through the network in one call.
         window: rows of logits asked for per branch; `capacity` when unknown, which bounds it from above.
+        batch_size: answers made at once, each with a cache of its own.
 
     Returns:
         Weights and cache exactly, and the logits of one round twice over: in the model's dtype and as the float32
@@ -51,8 +53,8 @@ def estimate_memory(
     cache = 2 * config.num_layers * config.num_kv_heads * capacity * config.head_dim
     return MemoryEstimate(
         weights=count_parameters(config) * size,
-        cache=cache * size,
-        logits=rows * config.vocab_size * (size + 4),
+        cache=batch_size * cache * size,
+        logits=batch_size * rows * config.vocab_size * (size + 4),
     )
 
 
