@@ -14,17 +14,20 @@ from typing import Annotated
 
 import typer
 
+from lopa_bench.cli.analyse import analyse
 from lopa_bench.cli.baseline import app as baseline
 from lopa_bench.cli.check import check
 from lopa_bench.cli.compare import compare
 from lopa_bench.cli.demo import demo
 from lopa_bench.cli.doctor import doctor
+from lopa_bench.cli.export import export
 from lopa_bench.cli.frontier import frontier
 from lopa_bench.cli.list import list_
 from lopa_bench.cli.noise import noise
 from lopa_bench.cli.rescore import rescore
 from lopa_bench.cli.run import run
 from lopa_bench.cli.show import show
+from lopa_bench.cli.sweep import sweep
 from lopa_bench.cli.train import train
 from lopa_bench.cli.verify import verify
 from lopa_bench.errors import LopaBenchError
@@ -73,12 +76,15 @@ def program(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
+    "sweep": sweep,
     "show": show,
     "rescore": rescore,
+    "export": export,
     "compare": compare,
     "noise": noise,
     "check": check,
     "frontier": frontier,
+    "analyse": analyse,
     "list": list_,
     "verify": verify,
     "train": train,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,28 @@ class ModelSource:
 
         return load_tokenizer(self.name if self.name.startswith("bundled:") else self.directory)
 
+    def check(self) -> None:
+        """Hold the weights' headers, a local adapter and the tokenizer against config.json.
+
+        A hub id's weights and adapter are checked when they are loaded, since nothing big is fetched here.
+
+        Raises:
+            ModelError: they do not belong together.
+        """
+        from lopa_bench.models.loading import check_checkpoint
+        from lopa_bench.models.tokenizer_loading import check_vocabulary
+
+        adapter = self.settings["adapter"]
+        adapter_is_local = adapter is not None and Path(str(adapter)).expanduser().is_dir()
+        if not self._is_hub_id:
+            check_checkpoint(
+                self.directory,
+                base=self.name,
+                adapter=str(adapter) if adapter_is_local else None,
+                force_adapter=bool(self.settings["force_adapter"]),
+            )
+        check_vocabulary(self.tokenizer, self.config, self.name)
+
     def unloaded_decoder(self) -> Decoder:
         """The decoder over a model without weights: for checks and estimates.
 
@@ -87,16 +110,17 @@ class ModelSource:
         return decoder_type(str(self.settings["decoder"]))(model, self.settings.config)
 
     def load(self, device: str, dtype: str) -> LanguageModel:
-        """Read the weights, the adapter merged in."""
+        """Read the weights, the adapter merged in; once where `loaded_models.models_kept` is in force."""
+        from lopa_bench.harness.loaded_models import kept
         from lopa_bench.models.loading import load_model
 
-        return load_model(
-            self.name,
-            adapter=self.settings["adapter"],
-            force_adapter=bool(self.settings["force_adapter"]),
-            device=device,
-            dtype=dtype,
-            offline=bool(self.settings["offline"]),
+        adapter, force = self.settings["adapter"], bool(self.settings["force_adapter"])
+        offline = bool(self.settings["offline"])
+        return kept(
+            (self.name, adapter, force, device, dtype),
+            lambda: load_model(
+                self.name, adapter=adapter, force_adapter=force, device=device, dtype=dtype, offline=offline
+            ),
         )
 
     def info(self) -> ModelInfo:
@@ -112,6 +136,7 @@ class ModelSource:
             family=self.config.family,
             revision=directory.name if self._is_hub_id else "",
             hash=weights_hash(directory),
+            config_hash=self._config_hash(),
             adapter=adapter,
             adapter_hash="" if adapter is None else hash_files(self._adapter_folder(str(adapter)), _ADAPTER_FILES),
             tokenizer_hash=self.tokenizer_hash(directory),
@@ -119,6 +144,10 @@ class ModelSource:
             eos_token_id=self.config.eos_token_id,
             pad_token_id=self.config.pad_token_id,
         )
+
+    def _config_hash(self) -> str:
+        """sha256 over what config.json says, however it is written: the same weights may be read in another way."""
+        return hashlib.sha256(json.dumps(asdict(self.config), sort_keys=True).encode()).hexdigest()
 
     def _adapter_folder(self, adapter: str) -> Path:
         folder = Path(adapter).expanduser()

@@ -78,26 +78,26 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None)
     if spec.dry_run:
         return RunResult(job.plan, job.asked)
     reporter.planned(job.plan)
-    record = _record(job, spec.command)
+    record = record_of(job, spec.command)
     root = Path(str(job.settings["runs_dir"]))
     found = None if spec.fresh else find_resumable(root, record.fingerprint)
     if found is not None and (reason := wants_judging(found, job.task)):
         reporter.note(f"the answers of run {found.path.name} are judged again: {reason}")
         found = rescore(found, chosen_of(job.settings)).run
-    if found is not None and not _missing(found.samples, job.documents):
+    if found is not None and not missing_from(found.samples, job.documents):
         return _already_done(job, found, reporter)
     with (create_run if spec.fresh else resume_or_create)(root, run_title(job.settings), record) as writer:
         if writer.record.resumed:
             _continue(writer, record, job, reporter)
         # Asked again now that no other process can add to the run.
-        missing = _missing(writer.samples, job.documents)
+        missing = missing_from(writer.samples, job.documents)
         num_new = generate_missing(job, writer, missing, reporter, clock) if missing else 0
         _finish(writer)
     stored = load_run(writer.path)
     return RunResult(job.plan, job.asked, stored, stored.summary, num_new)
 
 
-def _record(job: Job, command: tuple[str, ...]) -> RunRecord:
+def record_of(job: Job, command: tuple[str, ...]) -> RunRecord:
     """Return the record that the run would begin with; hashes the weights."""
     from lopa_bench.harness.environment import describe
 
@@ -116,7 +116,7 @@ def _record(job: Job, command: tuple[str, ...]) -> RunRecord:
     )
 
 
-def _missing(samples: Sequence[SampleRecord], documents: Sequence[Document]) -> list[Document]:
+def missing_from(samples: Sequence[SampleRecord], documents: Sequence[Document]) -> list[Document]:
     """Return the problems that a run has no good answer to; an answer to another prompt of that id does not count."""
     answered = [sample for sample in samples if sample.status == "ok" or sample.has_scorer_error]
     done = {sample.id: sample.prompt_hash for sample in answered}

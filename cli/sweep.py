@@ -1,0 +1,162 @@
+"""`lopa-bench sweep`: a grid of runs from a file or from lists, only what is missing of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lopa_bench.cli import options as shared
+from lopa_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lopa_bench.harness.sweep_file import Written
+
+AXES, WHERE = "Lists: one value, or several with commas", "Where and how"
+FLAGS = (
+    "task", "decoder", "model", "preset", "branches", "lookahead", "max_new_tokens", "block_size", "tau_add", "tau_act",
+    "tau_conf", "temperature", "limit", "seed", "dtype", "num_fewshot", "data_dir", "device", "threads", "warmup",
+)  # fmt: skip
+
+
+def _axis(*names: str, help: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=AXES)
+
+
+def _place(*names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=WHERE, **more)
+
+
+File = Annotated[Path | None, typer.Argument(metavar="[FILE.yaml]", help="The grid, see docs/sweeps.md.")]
+Task = Annotated[str | None, _axis("--task", "-t", help="Tasks.")]
+Decoder = Annotated[str | None, _axis("--decoder", "-d", help="Decoders; options go to those that have them.")]
+Model = Annotated[str | None, _axis("--model", "-m", help="Models.")]
+Preset = Annotated[str | None, _axis("--preset", "-p", help="Published settings.")]
+Branches = Annotated[str | None, _axis("--branches", help="LoPA: branches, the anchor too.")]
+Lookahead = Annotated[str | None, _axis("--lookahead", help="LoPA: the paper's k.")]
+MaxNewTokens = Annotated[str | None, _axis("--max-new-tokens", help="Most tokens of an answer.")]
+BlockSize = Annotated[str | None, _axis("--block-size", "--block-length", help="Slots of a block.")]
+TauAdd = Annotated[str | None, _axis("--tau-add", help="Fill that opens the next block.")]
+TauAct = Annotated[str | None, _axis("--tau-act", help="Fill that fully activates the next.")]
+TauConf = Annotated[str | None, _axis("--tau-conf", help="Probability that fills a slot.")]
+Temperature = Annotated[str | None, _axis("--temperature", help="0 is greedy.")]
+Limit = Annotated[str | None, _axis("--limit", "-n", help="Only the first N problems.")]
+Seed = Annotated[str | None, _axis("--seed", help="Seeds; they matter above temperature 0.")]
+Dtype = Annotated[str | None, _axis("--dtype", help="Number formats.")]
+NumFewshot = Annotated[str | None, _axis("--num-fewshot", help="Shots.")]
+Set = Annotated[list[str] | None, _axis("--set", "-s", help="Any other run setting or option: KEY=VALUE or KEY=V1,V2.")]
+Name = Annotated[str | None, _place("--name", help="Name that `--sweep NAME` of other commands takes.")]
+DataDir = Annotated[str | None, _place("--data-dir", help="Folder with the tasks' files.")]
+Device = Annotated[str | None, _place("--device", help="auto, cpu, cuda, cuda:1, npu.")]
+Threads = Annotated[str | None, _place("--threads", help="CPU threads.")]
+Warmup = Annotated[str | None, _place("--warmup", help="Generations before the clock runs.")]
+RunsDir = Annotated[
+    Path | None, _place("--runs-dir", help="Where runs are stored, ./runs by default.", envvar="LOPA_BENCH_RUNS")
+]
+Consent = Annotated[
+    bool, _place("--allow-code-execution", help="Agree to run, in a sandbox, the programs that a model writes.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and list the cells, run none.")]
+
+
+def sweep(
+    context: typer.Context,
+    file: File = None,
+    task: Task = None,
+    decoder: Decoder = None,
+    model: Model = None,
+    preset: Preset = None,
+    branches: Branches = None,
+    lookahead: Lookahead = None,
+    max_new_tokens: MaxNewTokens = None,
+    block_size: BlockSize = None,
+    tau_add: TauAdd = None,
+    tau_act: TauAct = None,
+    tau_conf: TauConf = None,
+    temperature: Temperature = None,
+    limit: Limit = None,
+    seed: Seed = None,
+    dtype: Dtype = None,
+    num_fewshot: NumFewshot = None,
+    set_: Set = None,
+    name: Name = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+    threads: Threads = None,
+    warmup: Warmup = None,
+    runs_dir: RunsDir = None,
+    allow_code_execution: Consent = False,
+    dry_run: DryRun = False,
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
+) -> None:
+    """Run every cell of a grid that is not stored yet, and print a table of all; exit 1 when a cell failed.
+
+    Example: lopa-bench sweep --task mini-maths,mini-code --decoder d2f,lopa --branches 1,2,4,8 --limit 20
+    """
+    given = context.params
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    written = _written(file, given)
+    if _execute(written, _name(written, file, name), runs_dir, dry_run, format):
+        raise typer.Exit(1)
+
+
+def _written(file: Path | None, given: dict[str, Any]) -> Written:
+    from lopa_bench.harness.sweep_file import read_sweep_file, written_in_words
+
+    flags = _flags(given)
+    if file is None and not flags:
+        raise ConfigError("nothing to sweep: name a file, or give lists such as --decoder d2f,lopa --branches 1,2,4")
+    return written_in_words(flags) if file is None else read_sweep_file(file, flags)
+
+
+def _flags(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the command's flags and --set words, lists where they hold commas."""
+    from lopa_bench.harness.sweep_file import split_words
+
+    words = {name: given[name] for name in FLAGS if given[name] is not None}
+    for word in given["set_"] or []:
+        key, equals, text = word.partition("=")
+        name = key.strip().replace("-", "_")
+        if not equals or not name:
+            raise ConfigError(f"--set {word!r} is not of the form key=value")
+        if name in words:
+            raise ConfigError(f"{name} is given twice; write one list with commas")
+        words[name] = text
+    consent = {"allow_code_execution": True} if given["allow_code_execution"] else {}
+    return {name: split_words(name, text) for name, text in words.items()} | consent
+
+
+def _name(written: Written, file: Path | None, name: str | None) -> str:
+    """Return the sweep's name: as given, as written, the file's, or one made of the command's lists."""
+    from hashlib import sha256
+
+    made = f"lists-{sha256(written.source.encode()).hexdigest()[:8]}"
+    return name or written.sweep.name or (file.stem if file is not None else made)
+
+
+def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, format: str) -> bool:
+    """List the cells, run them unless it is a dry run, print the table; return whether one failed."""
+    from lopa_bench.cli.sweep_terminal import SweepTerminal
+    from lopa_bench.harness.sweep import has_failed, result_table, run_sweep
+    from lopa_bench.harness.sweep_grid import cells_of
+    from lopa_bench.harness.sweep_plan import plan_cells, plan_table, stored_paces, varying
+
+    command = tuple(sys.argv)
+    root = runs_dir or Path(written.sweep.runs_dir or "runs")
+    planned = plan_cells(cells_of(written, root, command), consent_needed=not dry_run)
+    table = plan_table(planned, stored_paces(root))
+    if dry_run:
+        shared.print_table(table, format)
+        typer.echo("dry run: nothing was loaded", err=True)
+        return False
+    terminal = SweepTerminal(varying([one.cell for one in planned]))
+    terminal.planned(table)
+    outcomes = run_sweep(planned, root, name=name, source=written.source, command=command, listener=terminal)
+    shared.print_table(result_table(outcomes), format)
+    typer.echo(f"stored in {root}; other commands take these runs as --sweep {name}", err=True)
+    return has_failed(outcomes)

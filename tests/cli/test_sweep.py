@@ -1,0 +1,125 @@
+"""`lopa-bench sweep` from outside, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lopa_bench.cli import app as program
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sweeps.md"
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            program.main(list(words))
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def small(diffusion_checkpoint: Path) -> list[str]:
+    return [
+        "sweep", "--task", "mini-maths", "--decoder", "d2f,lopa", "--branches", "1,2", "--model",
+        str(diffusion_checkpoint), "--limit", "1", "--warmup", "0", "--max-new-tokens", "8", "--block-length", "4",
+        "--threads", "1", "--name", "small",
+    ]  # fmt: skip
+
+
+def test_cells_are_listed_first_then_run_then_shown(call: Any, small: list[str]) -> None:
+    code, out, err = call(*small)
+    assert code == 0
+    assert err.index("3 cells: 3 new") < err.index("cell 1 of 3: mini-maths, d2f") < err.index("cell 3 of 3: ")
+    assert "branches=2" in err and "limit=1" not in err  # only what tells cells apart
+    assert len(re.findall(r" ran ", out)) == 3 and "--sweep small" in err
+    code, out, err = call(*small)
+    assert code == 0 and len(re.findall(r" stored ", out)) == 3
+    assert "nothing to generate" in err and "cell 1 of 3" not in err
+
+
+def test_a_dry_run_lists_and_stops(call: Any, small: list[str]) -> None:
+    code, out, err = call(*small, "--dry-run")
+    assert code == 0 and "3 cells: 3 new" in out and "nothing was loaded" in err
+    assert not Path("runs").exists()
+    rows = json.loads(call(*small, "--dry-run", "--json")[1])["rows"]
+    assert [row["most_rounds"] for row in rows] == [8, 8, 8]
+
+
+def test_the_table_as_json_and_csv(call: Any, small: list[str]) -> None:
+    rows = json.loads(call(*small, "--json")[1])["rows"]
+    assert [row["decoder"] for row in rows] == ["d2f", "lopa", "lopa"]
+    assert all(row["n"] == 1 and row["run"].startswith("000") for row in rows)
+    lines = call(*small, "--csv")[1].splitlines()
+    assert lines[0].startswith("cell,task,decoder,branches,state,n,accuracy") and len(lines) == 4
+
+
+def test_a_failed_cell_makes_the_exit_code_1(call: Any, small: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from lopa_bench.decoders.d2f import D2FDecoder
+
+    monkeypatch.setattr(D2FDecoder, "decode", lambda *_, **__: 1 / 0)
+    code, out, err = call(*small)
+    assert code == 1
+    assert "cell 1 failed" in out and "ZeroDivisionError" in out and "cell 1 of 3 failed" in err
+    assert len(re.findall(r" ran ", out)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "nothing to sweep"),
+        (["nothing.yaml"], "nothing.yaml cannot be read"),
+        (["--task", "mini-maths"], "names no decoder and no preset"),
+        (["--task", "mini-maths", "--decoder", "lopa", "--set", "branches"], "key=value"),
+        (["--task", "mini-maths", "--decoder", "lopa", "--branches", "1", "--set", "branches=2"], "given twice"),
+        (["--task", "mini-maths", "--decoder", "lopa", "--set", "branchs=2"], "did you mean 'branches'"),
+        (["--task", "mini-maths,mini-cod", "--decoder", "lopa"], "did you mean 'mini-code'"),
+        (["--task", "mini-maths", "--decoder", "lopa", "--branches", "0,2"], "1 of 2 cells cannot run"),
+    ],
+)
+def test_a_mistake_ends_in_one_line(call: Any, words: list[str], told: str) -> None:
+    code, out, err = call("sweep", *words)
+    assert (code, out) == (2, "")
+    assert told in err.rstrip("\n").splitlines()[-1] and "Traceback" not in err
+    assert not Path("runs").exists()
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_pages_example_runs(call: Any) -> None:
+    """As it stands but for the number of problems, of which one has to do."""
+    [grid] = blocks("yaml")
+    Path("branches.yaml").write_text(grid)
+    listed, ran = (shlex.split(line)[1:] for line in blocks("console")[0].splitlines())
+    code, out, _ = call(*listed)
+    assert code == 0 and "8 cells: 8 new" in out
+    code, out, _ = call(*ran, "--limit", "1", "--warmup", "0")
+    assert code == 0 and len(re.findall(r" ran ", out)) == 8
+    code, out, _ = call(*ran, "--limit", "20", "--dry-run")
+    shown = [re.split(r"  +", line.strip()) for line in (out, blocks("text")[0]) for line in line.splitlines()]
+    cells = [row[:4] for row in shown if row[0].isdecimal()]
+    assert len(cells) == 16 and cells[:8] == cells[8:]
+    assert "8 cells: 8 begun; about" in out
+
+
+def test_the_pages_words_and_mistake_are_as_it_says(call: Any) -> None:
+    code, out, _ = call(*shlex.split(blocks("console")[1])[1:], "--dry-run")
+    assert code == 0 and "10 cells: 10 new" in out
+    Path("branches.yaml").write_text(blocks("yaml")[0].replace("branches:", "branchs:"))
+    code, _, err = call("sweep", "branches.yaml")
+    assert (code, err) == (2, blocks("text")[1])
