@@ -34,7 +34,7 @@ class Decoder(ABC):
     def __init__(self, model: LanguageModel, config: Any) -> None:
         if self.needs_diffusion == model.config.causal:
             kind = "an autoregressive" if model.config.causal else "a diffusion"
-            wanted = "a diffusion model" if self.needs_diffusion else "an autoregressive one"
+            wanted = "a diffusion model" if self.needs_diffusion else "an autoregressive model"
             raise ConfigError(f"decoder {self.name!r} needs {wanted}; {model.name!r} is {kind} model")
         self.model = model
         self.config: Any = config

@@ -48,6 +48,13 @@ class ModelConfig:
             )
         if not self.causal and self.mask_token_id is None:
             raise ModelError("a diffusion model needs mask_token_id in its config.json")
+        for role in ("mask", "eos"):
+            number = getattr(self, f"{role}_token_id")
+            if number is not None and not 0 <= number < self.vocab_size:
+                raise ModelError(
+                    f"{role}_token_id {number} is outside the vocabulary of {self.vocab_size} tokens; "
+                    "check config.json"
+                )
 
     @property
     def num_query_groups(self) -> int:

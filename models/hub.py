@@ -67,8 +67,8 @@ def _download(hub_id: str, patterns: list[str], revision: str | None, offline: b
         ) from None
     except (LocalEntryNotFoundError, OfflineModeIsEnabled):
         raise ModelError(
-            f"'{hub_id}'{at} is not in the local hub cache and cannot be fetched: no network, or offline was asked "
-            f"for; fetch it once with `hf download {hub_id}` or give a local folder"
+            f"'{hub_id}'{at} is no folder here, and as a hub id it is not in the local cache and cannot be fetched: no "
+            f"network, or offline was asked for; fetch it once with `hf download {hub_id}` or give a local folder"
         ) from None
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise ModelError(f"'{hub_id}'{at} cannot be fetched: {str(error).splitlines()[0]}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,8 +27,12 @@ from lopa_bench.models.weights import (
     weights_hash,
 )
 
+if TYPE_CHECKING:
+    from lopa_bench.models.adapters import Adapter
+
 __all__ = [
     "BUNDLED",
+    "check_checkpoint",
     "estimate_memory",
     "load_config",
     "load_model",
@@ -44,6 +48,8 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 # Written by some checkpoints though they follow from config.json.
 _DERIVED = re.compile(r"(^|\.)rotary_emb\.(inv_freq|original_inv_freq)$")
+# As safetensors spells them; numbers of other kinds mean nothing without the scales beside them.
+_PLAIN_DTYPES = ("BF16", "F16", "F32", "F64")
 
 
 def load_model(
@@ -77,18 +83,46 @@ def load_model(
     wanted = torch_dtype(dtype)
     directory = locate(name_or_dir, revision=revision, offline=offline)
     family, config = load_config(directory)
-    lora = None
-    if adapter is not None:
-        from lopa_bench.models.adapters import read_adapter
-
-        lora = read_adapter(adapter, family, base=str(name_or_dir), force=force_adapter, offline=offline)
     network = skeleton(config)
-    if lora is not None:
-        lora.check(network)
+    lora = _adapter(network, family, str(name_or_dir), adapter, force_adapter, offline)
     _fill(network, directory, family, place, wanted)
     if lora is not None:
         lora.merge_into(network)
     return LanguageModel(network, name=str(name_or_dir))
+
+
+def check_checkpoint(
+    directory: Path, *, base: str, adapter: str | Path | None = None, force_adapter: bool = False, offline: bool = False
+) -> None:
+    """Hold what a folder's weights and an adapter are against config.json, from the files' headers alone.
+
+    Args:
+        directory: the checkpoint.
+        base: the name by which it was asked for, held against the one that the adapter records.
+        adapter: folder or hub id of a peft LoRA adapter, which is read.
+        force_adapter: accept an adapter of another base.
+        offline: use only what the hub's cache already holds.
+
+    Raises:
+        ModelError: what `load_model` would refuse.
+    """
+    family, config = load_config(directory)
+    network = skeleton(config)
+    _checked(stored_tensors(safetensors_files(directory)), family, network, directory)
+    _adapter(network, family, base, adapter, force_adapter, offline)
+
+
+def _adapter(
+    network: Transformer, family: Family, base: str, adapter: str | Path | None, force: bool, offline: bool
+) -> Adapter | None:
+    """The adapter where one is given, which fits the network."""
+    if adapter is None:
+        return None
+    from lopa_bench.models.adapters import read_adapter
+
+    lora = read_adapter(adapter, family, base=base, force=force, offline=offline)
+    lora.check(network)
+    return lora
 
 
 def load_config(directory: Path) -> tuple[Family, ModelConfig]:
@@ -171,28 +205,35 @@ def _fill(network: Transformer, directory: Path, family: Family, device: torch.d
 def _checked(
     stored: Mapping[str, StoredTensor], family: Family, network: Transformer, directory: Path
 ) -> dict[str, StoredTensor]:
-    """The tensors to read; ModelError names those that are missing, unexpected or of another shape."""
+    """The tensors to read; ModelError names those that are missing, unexpected, of another shape or quantised."""
     expected = {family.public_name(name): tuple(value.shape) for name, value in network.named_parameters()}
     tied = {f"{family.public_module('head')}.weight"} if network.config.tied_head else set()
     found = {name: place for name, place in stored.items() if name not in tied and not _DERIVED.search(name)}
     problems = {
-        "lacks": sorted(expected.keys() - found.keys()),
-        "holds unexpected": sorted(found.keys() - expected.keys()),
-        "holds mis-shaped": [
+        ("lacks", ""): sorted(expected.keys() - found.keys()),
+        ("holds", "unexpected"): sorted(found.keys() - expected.keys()),
+        ("holds", "mis-shaped"): [
             f"{name} {list(found[name].shape)} instead of {list(shape)}"
             for name, shape in sorted(expected.items())
             if name in found and found[name].shape != shape
         ],
     }
-    texts = [f"{what} {_few(names)}" for what, names in problems.items() if names]
+    texts = [_few(*what, names) for what, names in problems.items() if names]
     if texts:
         raise ModelError(f"the weights in {directory} do not fit its config.json: it {'; it '.join(texts)}")
+    coded = [f"{name} {place.dtype}" for name, place in sorted(found.items()) if place.dtype not in _PLAIN_DTYPES]
+    if coded:
+        raise ModelError(
+            f"the weights in {directory} are quantised, which is not supported: it {_few('holds', 'coded', coded)}; "
+            "take the checkpoint in bfloat16, float16 or float32"
+        )
     return found
 
 
-def _few(names: list[str]) -> str:
+def _few(verb: str, adjective: str, names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{len(names)} tensor{'s' if len(names) > 1 else ''} ({', '.join(names[:3])}{more})"
+    words = (verb, str(len(names)), adjective, "tensors" if len(names) > 1 else "tensor")
+    return f"{' '.join(filter(None, words))} ({', '.join(names[:3])}{more})"
 
 
 def load_tokenizer(name_or_dir: str | Path, *, revision: str | None = None, offline: bool = False) -> Any:

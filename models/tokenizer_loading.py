@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ModelError
+from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.weights import read_json
 
 
@@ -46,3 +47,13 @@ def tokenizer_from(directory: Path) -> Any:
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelError(f"the tokenizer in {directory} cannot be read: {reason}") from None
+
+
+def check_vocabulary(tokenizer: Any, config: ModelConfig, name: str) -> None:
+    """ModelError unless every id that the tokenizer can give is one that the network has a row for."""
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    if largest >= config.vocab_size:
+        raise ModelError(
+            f"the tokenizer of '{name}' goes up to id {largest}, but its network knows {config.vocab_size} tokens: "
+            "the two are not of one checkpoint"
+        )

@@ -117,12 +117,16 @@ class TaskInfo(Record):
 
 
 class ModelInfo(Record):
-    """Which network and tokenizer were used; hashes are sha256 over the files, ids are token ids."""
+    """Which network and tokenizer were used; hashes are sha256 over the files (`config_hash`: what config.json says).
+
+    The ids are token ids.
+    """
 
     name: str
     family: str = ""
     revision: str = ""
     hash: str = ""
+    config_hash: str = ""
     adapter: str | None = None
     adapter_hash: str = ""
     tokenizer_hash: str = ""

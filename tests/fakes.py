@@ -146,26 +146,19 @@ def write_checkpoint(folder: Path, *, causal: bool = False, seed: int = 0) -> Pa
     """Write a tiny random network with the bundled tokenizer, as a checkpoint that any command takes."""
     import torch
 
-    from lopa_bench.models.config import ModelConfig
     from lopa_bench.models.network import Transformer
     from lopa_bench.models.saving import save_model
+    from lopa_bench.models.tiny import tiny_config
 
     tokenizer = ROOT / "models" / "bundled" / "tokenizer"
-    config = ModelConfig(
-        family="qwen2" if causal else "dream",
-        vocab_size=748,
-        hidden_size=32,
+    config = tiny_config(
+        "qwen2" if causal else "dream",
+        748,
         num_layers=1,
         num_heads=2,
         num_kv_heads=1,
         head_dim=16,
         intermediate_size=32,
-        norm_eps=1e-6,
-        rope_theta=10000.0,
-        max_positions=512,
-        logit_shift=True,
-        causal=causal,
-        qkv_bias=True,
         mask_token_id=None if causal else 1,
         eos_token_id=2,
         pad_token_id=0,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lopa_bench.models import tiny
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.forward import Forward
@@ -19,11 +20,7 @@ from lopa_bench.models.visibility import FULL, Visibility
 
 VOCABULARY = 16
 MASK, EOS = VOCABULARY - 1, VOCABULARY - 2
-SHAPES: dict[str, dict[str, Any]] = {
-    "dream": {"logit_shift": True, "causal": False, "qkv_bias": True},
-    "llada": {"logit_shift": False, "causal": False},
-    "ar": {"logit_shift": True, "causal": True, "qk_norm": True},
-}
+FAMILIES = {"dream": "dream", "llada": "llada", "ar": "qwen3"}
 
 Script = Callable[[int, Mapping[int, int]], Tensor]
 """(absolute position, {absolute position: token} of the window) -> logits [vocab_size]."""
@@ -31,22 +28,10 @@ Script = Callable[[int, Mapping[int, int]], Tensor]
 
 def tiny_config(kind: str = "dream", vocabulary: int = VOCABULARY, **changes: Any) -> ModelConfig:
     """Two layers, four heads over two key/value heads; the mask is the last id, the EOS the one before."""
-    shape: dict[str, Any] = {
-        "family": kind,
-        "vocab_size": vocabulary,
-        "hidden_size": 24,
-        "num_layers": 2,
-        "num_heads": 4,
-        "num_kv_heads": 2,
-        "head_dim": 8,
-        "intermediate_size": 32,
-        "norm_eps": 1e-6,
-        "rope_theta": 10000.0,
-        "max_positions": 256,
-        "mask_token_id": vocabulary - 1,
-        "eos_token_id": vocabulary - 2,
-    }
-    return ModelConfig(**{**shape, **SHAPES[kind], **changes})
+    small = {"hidden_size": 24, "num_kv_heads": 2, "head_dim": 8, "intermediate_size": 32, "max_positions": 256}
+    # An autoregressive one has a mask too, so that tests can tell that it is never proposed.
+    ids = {"mask_token_id": vocabulary - 1, "pad_token_id": None}
+    return tiny.tiny_config(FAMILIES[kind], vocabulary, **{**small, **ids, **changes})
 
 
 def tiny_model(

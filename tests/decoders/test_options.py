@@ -219,7 +219,7 @@ def test_a_model_of_the_wrong_kind_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="decoder 'lopa' needs a diffusion model; 'scripted' is an autoregressive"):
         create("lopa", ScriptedModel(flat, "ar"))
-    with pytest.raises(ConfigError, match="decoder 'ar' needs an autoregressive one; 'scripted' is a diffusion model"):
+    with pytest.raises(ConfigError, match="decoder 'ar' needs an autoregressive model; 'scripted' is a diffusion model"):
         create("ar", ScriptedModel(flat, "dream"))
 
 

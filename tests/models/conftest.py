@@ -15,32 +15,7 @@ from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import save_model
 from lopa_bench.models.network import Transformer
-
-SMALL = {
-    "vocab_size": 61,
-    "hidden_size": 32,
-    "num_layers": 2,
-    "num_heads": 4,
-    "num_kv_heads": 2,
-    "head_dim": 8,
-    "intermediate_size": 48,
-    "norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "max_positions": 512,
-    "eos_token_id": 59,
-    "pad_token_id": 59,
-}
-BY_FAMILY: dict[str, dict[str, Any]] = {
-    "dream": {"logit_shift": True, "causal": False, "mask_token_id": 60, "qkv_bias": True},
-    "llada": {"logit_shift": False, "causal": False, "mask_token_id": 60, "num_kv_heads": 4},
-    "qwen2": {"logit_shift": True, "causal": True, "qkv_bias": True},
-    "qwen3": {"logit_shift": True, "causal": True, "qk_norm": True, "head_dim": 16},
-    "llama": {"logit_shift": True, "causal": True, "tied_head": True},
-}
-
-
-def make_config(family: str, **changes: Any) -> ModelConfig:
-    return ModelConfig(family=family, **{**SMALL, **BY_FAMILY[family], **changes})
+from lopa_bench.models.tiny import tiny_config
 
 
 def make_network(config: ModelConfig, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -53,9 +28,9 @@ def make_network(config: ModelConfig, seed: int = 0, dtype: torch.dtype = torch.
     return network.to(dtype)
 
 
-@pytest.fixture
-def tiny_config() -> Callable[..., ModelConfig]:
-    return make_config
+@pytest.fixture(name="tiny_config")
+def config_builder() -> Callable[..., ModelConfig]:
+    return tiny_config
 
 
 @pytest.fixture
@@ -63,7 +38,7 @@ def tiny_model() -> Callable[..., LanguageModel]:
     """tiny_model(family, seed=0, dtype=torch.float32, **config changes) -> LanguageModel."""
 
     def make(family: str = "dream", seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> LanguageModel:
-        return LanguageModel(make_network(make_config(family, **changes), seed, dtype))
+        return LanguageModel(make_network(tiny_config(family, **changes), seed, dtype))
 
     return make
 
@@ -79,7 +54,7 @@ def checkpoint(tmp_path: Path) -> Callable[..., Path]:
         edit: Callable[[dict[str, Any]], object] | None = None,
         **changes: Any,
     ) -> Path:
-        directory = save_model(make_network(make_config(family, **changes)), tmp_path / name, dtype=dtype)
+        directory = save_model(make_network(tiny_config(family, **changes)), tmp_path / name, dtype=dtype)
         if edit is not None:
             file = directory / "config.json"
             raw = json.loads(file.read_text())

@@ -85,7 +85,7 @@ def test_hub_troubles_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         (GatedRepoError("x", response=response), "is gated: accept its licence"),
         (RepositoryNotFoundError("x", response=response), "neither a folder here nor a model on the hub"),
         (RevisionNotFoundError("x", response=response), "has no revision 'v9'"),
-        (LocalEntryNotFoundError("x"), "not in the local hub cache and cannot be fetched"),
+        (LocalEntryNotFoundError("x"), "not in the local cache and cannot be fetched"),
         (OSError("disk full\nmore"), "cannot be fetched: disk full"),
     ):
 

@@ -112,8 +112,23 @@ def test_missing_unexpected_and_misshapen_tensors_are_named(checkpoint: Checkpoi
     edit_weights(directory, damage)
     message = refusal(directory)
     assert "lacks 1 tensor (model.transformer.blocks.1.ff_proj.weight)" in message
-    assert "holds unexpected 1 tensor (model.transformer.extra.weight)" in message
-    assert "holds mis-shaped 1 tensor (model.transformer.ln_f.weight [31] instead of [32])" in message
+    assert "holds 1 unexpected tensor (model.transformer.extra.weight)" in message
+    assert "holds 1 mis-shaped tensor (model.transformer.ln_f.weight [31] instead of [32])" in message
+
+
+@pytest.mark.parametrize("coded", [torch.int8, torch.float8_e4m3fn])
+def test_quantised_weights_are_refused(checkpoint: Checkpoint, coded: torch.dtype) -> None:
+    directory = checkpoint("dream")
+    edit_weights(
+        directory, lambda tensors: tensors.update({"model.norm.weight": tensors["model.norm.weight"].to(coded)})
+    )
+    assert "are quantised, which is not supported: it holds 1 coded tensor (model.norm.weight" in refusal(directory)
+
+
+@pytest.mark.parametrize(("role", "number"), [("mask", 61), ("mask", -1), ("eos", 99)])
+def test_special_ids_outside_the_vocabulary_are_refused(checkpoint: Checkpoint, role: str, number: int) -> None:
+    directory = checkpoint("dream", edit=lambda raw: raw.update({f"{role}_token_id": number}))
+    assert f"{role}_token_id {number} is outside the vocabulary of 61 tokens" in refusal(directory)
 
 
 def test_a_checkpoint_without_its_head_is_refused_unless_tied(checkpoint: Checkpoint) -> None:

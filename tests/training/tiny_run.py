@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from lopa_bench.models.config import ModelConfig
+from lopa_bench.models.tiny import tiny_config
 from lopa_bench.models.training.batches import BatchStream
 from lopa_bench.models.training.distributed import join_processes
 from lopa_bench.models.training.recipes import make_recipe
@@ -27,25 +28,22 @@ def copying_pairs(seed: int):
         yield prompt, prompt
 
 
-CONFIG = ModelConfig(
-    family="dream",
-    vocab_size=20,
-    hidden_size=16,
-    num_layers=2,
-    num_heads=2,
-    num_kv_heads=2,
-    head_dim=8,
-    intermediate_size=32,
-    norm_eps=1e-6,
-    rope_theta=1e4,
-    max_positions=256,
-    logit_shift=True,
-    causal=False,
-    qkv_bias=True,
-    tied_head=True,
-    mask_token_id=1,
-    eos_token_id=2,
-)
+def training_config() -> ModelConfig:
+    """A network that learns to copy in some dozens of steps."""
+    return tiny_config(
+        vocab_size=20,
+        hidden_size=16,
+        num_heads=2,
+        intermediate_size=32,
+        max_positions=256,
+        tied_head=True,
+        mask_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+
+
+CONFIG = training_config()
 
 
 def make_trainer(
