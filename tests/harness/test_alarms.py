@@ -1,0 +1,46 @@
+"""Real decodes on a bundled model through the gates: equal code never alarms, a worse default does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from lopa_bench.harness import bundled_defaults
+from lopa_bench.harness.repeating import run_again
+from lopa_bench.harness.settings import RunSpec
+from lopa_bench.results.baseline import Acceptance, Baseline, accept
+from lopa_bench.results.bounds import bounds_from
+from lopa_bench.results.check import CheckOptions, check
+from lopa_bench.results.gates import Outcome
+from lopa_bench.results.schema import utc_now
+
+SPEC = RunSpec(task="mini-maths", decoder="d2f", limit=2, device="cpu", warmup=0)
+OPTIONS = CheckOptions(bounds=bounds_from("acc=0pt", "exact", "0%", None))
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
+    runs = [run_again(SPEC, tmp_path_factory.mktemp("accepted"))]
+    return accept(None, runs, Acceptance(when=utc_now(), who="a test", why="first", cells=()), {})
+
+
+@pytest.mark.slow
+def test_twenty_runs_of_identical_code_raise_no_alarm(baseline: Baseline, tmp_path: Path) -> None:
+    """The deterministic gates at their strictest; that speeds raise none either is shown on noise that is known."""
+    for _ in range(20):
+        verdict = check(baseline, [run_again(SPEC, tmp_path)], OPTIONS)
+        assert verdict.exit_code == 0, [one for one in verdict.results if one.outcome == Outcome.REGRESSED]
+        assert verdict.count(Outcome.OK) == 6
+
+
+def test_a_default_that_costs_rounds_is_an_alarm(
+    baseline: Baseline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse = {**bundled_defaults.OPTIONS, "d2f": {**bundled_defaults.OPTIONS["d2f"], "tau_conf": 0.99}}
+    monkeypatch.setattr(bundled_defaults, "OPTIONS", MappingProxyType(worse))
+    verdict = check(baseline, [run_again(SPEC, tmp_path)], OPTIONS)
+    failed = {one.gate for one in verdict.results if one.outcome == Outcome.REGRESSED}
+    assert verdict.exit_code == 1 and {"rounds", "model calls", "tpf"} <= failed
+    assert next(one.reason for one in verdict.results if one.gate == "settings") == "tau_conf: 0.9 vs 0.99"
