@@ -114,10 +114,10 @@ def _plain(value: object) -> str:
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the plan, line by line."""
     yield "settings:"
-    yield from setting_lines(plan.settings)
+    yield from setting_lines(plan.settings, [name for name in plan.settings if name != "problems"])
     low, high = plan.rounds
     all_low, all_high = plan.total_rounds
-    yield f"samples: {plan.num_samples} of {plan.num_available}"
+    yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
     yield f"rounds: {low} to {high} for a full answer, {all_low} to {all_high} in all; fewer where answers end early"
     cut = " (too long: its beginning will be cut)" if plan.prompts_too_long else ""
     yield f"longest prompt: {plan.longest_prompt} tokens{cut}"

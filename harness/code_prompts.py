@@ -7,15 +7,13 @@ instead of run: the YAML, and the few-shot examples, a literal in their source.
 from __future__ import annotations
 
 import ast
-import inspect
-import logging
 from collections.abc import Iterable
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
+from lopa_bench.harness.lm_eval_files import compiled_once, load_yaml, quiet
 from lopa_bench.harness.lm_eval_tasks import FEWSHOT_SEED, PromptSettings
 from lopa_bench.tasks.code_tasks import CodeDefinition
 
@@ -56,10 +54,10 @@ class CodePrompts:
         until = self._task.config.generation_kwargs["until"]
         return tuple(word for word in ([until] if isinstance(until, str) else until) if word)
 
-    def build(self) -> list[str]:
-        """Return the prompt of every problem, in order."""
+    def build(self, count: int | None = None) -> list[str]:
+        """Return the prompts of the first `count` problems, in order; all of them unless told otherwise."""
         task, settings = self._task, self._settings
-        with quiet():
+        with quiet(), compiled_once():
             return [
                 task.fewshot_context(
                     doc,
@@ -70,7 +68,7 @@ class CodePrompts:
                     chat_template=settings.chat_template,
                     gen_prefix=task.doc_to_prefix(doc),
                 )
-                for doc in self._docs
+                for doc in self._docs[:count]
             ]
 
     def _set_shots(self, num_fewshot: int) -> None:
@@ -104,18 +102,8 @@ def _own_text() -> dict[str, Any]:
 def _load_yaml(relative: str) -> dict[str, Any]:
     import lm_eval.tasks
 
-    version = metadata.version("lm_eval")
+    config = load_yaml(relative, functions=False)
     path = Path(lm_eval.tasks.__file__).parent / relative
-    try:
-        from lm_eval.tasks._yaml_loader import load_yaml
-
-        if "resolve_func" not in inspect.signature(load_yaml).parameters or not path.is_file():
-            raise ImportError(relative)
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"lm-eval {version} keeps its task files in another way; install lm-eval 0.4.13"
-        ) from error
-    config = load_yaml(path, resolve_func=False)
     fewshot = config.get("fewshot_config") or {}
     if isinstance(fewshot.get("samples"), str):
         fewshot["samples"] = read_examples(path.with_name("utils.py"))
@@ -152,15 +140,3 @@ def _build(config: dict[str, Any], docs: list[dict[str, Any]]) -> Any:
 
 def _unused(*_: Any, **__: Any) -> float:
     return 0.0
-
-
-@contextmanager
-def quiet():  # type: ignore[no-untyped-def]
-    """Keep lm-eval's advice to its own command-line users off our users' screens."""
-    logger = logging.getLogger("lm_eval")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

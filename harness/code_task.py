@@ -17,7 +17,7 @@ from lopa_bench.harness.code_scoring import CodeScoring, ScoringSettings
 from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
 from lopa_bench.harness.lm_eval_tasks import PromptSettings
 from lopa_bench.results.schema import Why
-from lopa_bench.tasks.base import Document, Judgement
+from lopa_bench.tasks.base import Document, Entry, Judgement
 from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean
 from lopa_bench.tasks.code_data import CodeData, load_code_data
 from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition, code_task_name
@@ -49,6 +49,11 @@ class CodeTask:
         scoring = scoring or ScoringSettings()
         self.definition = definition
         self.cleanup = check_cleanup(scoring.cleanup or definition.cleanup)
+        if self.cleanup == "authors" and not definition.has_entry_point:
+            raise ConfigError(
+                f"the clean-up 'authors' keeps what one function needs, and the tests of {definition.name} may need "
+                "more; use --cleanup evalplus or none"
+            )
         self.scoring = CodeScoring(definition, scoring, data_dir)
         self.name = definition.name
         self.family = definition.family
@@ -59,6 +64,7 @@ class CodeTask:
         self._data_dir = data_dir
         self._settings = prompts or PromptSettings()
         self._first = first
+        self._built: list[Document] = []
 
     @cached_property
     def data(self) -> CodeData:
@@ -110,27 +116,35 @@ class CodeTask:
         """Return the problems with their complete prompts, in the order of the data; there is only "test"."""
         if split != "test":
             raise ConfigError(f"task {self.name} has no split '{split}': it has test")
-        return self._documents
+        return self.first_documents(len(self.data.rows) if self._first is None else self._first)
 
-    @cached_property
-    def _rows(self) -> tuple[dict[str, Any], ...]:
-        return self.data.rows[: self._first]
+    def outline(self) -> list[Entry]:
+        """Return id and kind of every problem, without its prompt; the kind is the length of its solution."""
+        return [
+            Entry(self._id(index), f"2^{len(solution(row).split()).bit_length()} words", str(row["task_id"]))
+            for index, row in enumerate(self.data.rows)
+        ]
+
+    def first_documents(self, count: int) -> list[Document]:
+        """Return the first `count` problems with their complete prompts, which do not depend on each other."""
+        if len(self._built) < min(count, len(self.data.rows)):
+            self._built = [
+                Document(
+                    self._id(index),
+                    prompt,
+                    solution(row),
+                    {"task_id": row["task_id"], "entry_point": entry_point(row), "index": index},
+                )
+                for index, (row, prompt) in enumerate(zip(self.data.rows, self._prompts.build(count), strict=False))
+            ]
+        return self._built[:count]
 
     @cached_property
     def _prompts(self) -> CodePrompts:
-        return CodePrompts(self.definition, self._rows, self._settings)
+        return CodePrompts(self.definition, self.data.rows, self._settings)
 
-    @cached_property
-    def _documents(self) -> list[Document]:
-        return [
-            Document(
-                f"{self.name}-{index:04d}",
-                prompt,
-                row.get("canonical_solution", row.get("code", "")),
-                {"task_id": row["task_id"], "entry_point": entry_point(row), "index": index},
-            )
-            for index, (row, prompt) in enumerate(zip(self._rows, self._prompts.build(), strict=True))
-        ]
+    def _id(self, index: int) -> str:
+        return f"{self.name}-{index:04d}"
 
     @property
     def scoring_identity(self) -> dict[str, Any]:
@@ -206,6 +220,11 @@ class CodeTask:
         definition = self.definition
         code = row["prompt"] if definition.shows_code else ""
         return Question(code, entry_point(row) if definition.has_entry_point else None, definition.style)
+
+
+def solution(row: dict[str, Any]) -> str:
+    """Return a problem's canonical solution."""
+    return str(row.get("canonical_solution", row.get("code", "")))
 
 
 def entry_point(row: dict[str, Any]) -> str:

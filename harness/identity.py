@@ -16,12 +16,13 @@ from lopa_bench.tasks.base import Document, Task
 
 # Settings that decide no answer: where to write, how much to print, what was typed instead of what it came to.
 INCIDENTAL = (
-    "runs_dir", "data_dir", "offline", "warmup", "threads", "preset", "limit", "device", "dtype", "model", "adapter",
-    "force_adapter", "convention", "allow_code_execution", "cleanup", "scorer", "isolation", "min_call_s",
+    "runs_dir", "data_dir", "offline", "warmup", "threads", "preset", "limit", "samples", "subset", "problems",
+    "device", "dtype", "model", "adapter", "force_adapter", "convention", "allow_code_execution",
+    "cleanup", "scorer", "isolation", "min_call_s",
 )  # fmt: skip
 CODE_FOLDERS = ("decoders", "models", "tasks")
-NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py")
-CODE_FILES = ("answering.py", "batching.py", "driver.py", "lm_eval_tasks.py", "code_prompts.py")
+NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py", "tiny.py")
+CODE_FILES = ("answering.py", "batching.py", "driver.py", "lm_eval_tasks.py", "lm_eval_files.py", "code_prompts.py")
 
 
 def sample_seed(seed: int, sample_id: str) -> int:
@@ -51,19 +52,18 @@ def code_hash() -> str:
     return digest.hexdigest()
 
 
-def run_fingerprint(
-    settings: Settings, task: Task, documents: Sequence[Document], model: ModelInfo, environment: Environment
-) -> str:
+def run_fingerprint(settings: Settings, task: Task, first: Document, model: ModelInfo, environment: Environment) -> str:
     """Return the fingerprint of a run: equal for two commands that would give the same answers.
 
-    The limit is not in it, so that a larger one goes on where a smaller one ended; of the prompts the first stands for
-    the way they are built, and the data by their own hashes. Each stored sample has its prompt's hash besides.
+    Which problems are asked is not in it, so that more of them go on where fewer ended; of the prompts `first`, the
+    task's first one, stands for the way they are built, and the data by their own hashes. Each stored sample has its
+    prompt's hash besides.
     """
     semantic: dict[str, Any] = {
         "settings": {name: one.value for name, one in settings.run.items() if name not in INCIDENTAL},
         "options": {name: one.value for name, one in settings.options.items()},
         "task": {"name": task.name, "version": str(task.version), "source": _without_paths(source_of(task))},
-        "first_prompt": prompt_hash(documents[0].prompt),
+        "first_prompt": prompt_hash(first.prompt),
         "model": model.model_dump(exclude={"name", "revision", "adapter"}),
         "device": environment.device,
         "dtype": environment.dtype,

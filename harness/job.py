@@ -10,8 +10,10 @@ from lopa_bench.harness.code_scoring import scoring_settings
 from lopa_bench.harness.code_task import CodeTask
 from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process
 from lopa_bench.harness.plan import Plan, make_plan
+from lopa_bench.harness.problem_choice import ONE_OF, Choice, choose
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
 from lopa_bench.harness.task_source import find_task, prepare_scoring
+from lopa_bench.results.schema import Setting
 
 if TYPE_CHECKING:
     from lopa_bench.harness.model_source import ModelSource
@@ -28,9 +30,14 @@ class Job:
     settings: Settings
     source: ModelSource
     task: Task
-    documents: list[Document]
+    choice: Choice
     plan: Plan
     scoring: dict[str, Any]
+
+    @property
+    def documents(self) -> list[Document]:
+        """The problems, in the task's order."""
+        return self.choice.documents
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -46,30 +53,41 @@ def prepare(spec: RunSpec) -> Job:
     from lopa_bench.harness.model_source import ModelSource
 
     source = ModelSource(settings)
-    task = _task(settings, source, spec.limit)
-    documents = task.documents()
-    num_available = getattr(task, "num_available", len(documents))
-    documents = documents[: spec.limit]
-    plan = make_plan(settings, answerer_for(settings, source), documents, num_available, device=device, dtype=dtype)
-    notes = _scoring_notes(task, spec.dry_run)
+    source.unloaded_decoder()
+    source.check()
+    task = _task(settings, source)
+    choice = choose(task, **{name: settings[name] for name in ONE_OF})
+    settings = _with_choice(settings, choice)
+    documents = choice.documents
+    answerer = answerer_for(settings, source)
+    plan = make_plan(settings, answerer, documents, choice.num_available, device=device, dtype=dtype)
+    notes = _notes(task, spec.dry_run)
     scoring = {} if spec.dry_run else prepare_scoring(task)
     if warning := scoring.get("warning"):
         notes.append(str(warning))
-    return Job(settings, source, task, documents, replace(plan, notes=(*plan.notes, *notes)), scoring)
+    plan = replace(plan, notes=(*plan.notes, *notes), problems=choice.line)
+    return Job(settings, source, task, choice, plan, scoring)
 
 
-def _scoring_notes(task: Task, dry_run: bool) -> list[str]:
-    """Return what the user should know of how answers will be judged; what judging takes is read, nothing started."""
+def _with_choice(settings: Settings, choice: Choice) -> Settings:
+    """Add what the choice of problems came to, so that it is stored with what was asked."""
+    origins = {settings.run[name].origin for name in ONE_OF if settings[name] is not None}
+    problems = Setting(value=choice.indices, origin=origins.pop() if origins else "default")
+    return replace(settings, run={**settings.run, "problems": problems})
+
+
+def _notes(task: Task, dry_run: bool) -> list[str]:
+    """Return what the user should know of the task and its judge; what judging takes is read, nothing started."""
+    notes = list(getattr(task, "notes", ()))
     if not isinstance(task, CodeTask):
-        return []
+        return notes
     task.scoring.check_data()
-    notes = list(task.notes)
     if dry_run:
         notes.append(f"a real run executes what the model writes: {task.scoring.plan()}")
     return notes
 
 
-def _task(settings: Settings, source: ModelSource, limit: int | None) -> Task:
+def _task(settings: Settings, source: ModelSource) -> Task:
     from lopa_bench.harness.answering import render_chat
 
     def chat(chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
@@ -83,6 +101,5 @@ def _task(settings: Settings, source: ModelSource, limit: int | None) -> Task:
         chat_template=chat if settings["chat"] else None,
         multiturn=bool(settings["multiturn"]),
         system_instruction=settings["system_instruction"],
-        first=limit,
         scoring=scoring_settings(settings),
     )

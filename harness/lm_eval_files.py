@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,18 @@ def data_note(split: Split, data: SplitData) -> str:
     if len(data.rows) != split.num_rows:
         return f"{data.source} holds {len(data.rows)} problems of {split.data}, the release has {split.num_rows}"
     return f"{data.source}: {split.identity(data.sha256)}" if split.known else ""
+
+
+@contextmanager
+def compiled_once() -> Iterator[None]:
+    """Let lm-eval compile each prompt template once: it does so for every document, most of the time prompts take."""
+    from lm_eval.utils import env
+
+    env.from_string = cache(env.from_string)
+    try:
+        yield
+    finally:
+        del env.from_string  # its class has the method that was hidden
 
 
 @contextmanager

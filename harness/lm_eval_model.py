@@ -173,7 +173,7 @@ class LopaBenchLM(AnsweringLM):
         known = {
             name
             for name in RunSpec.__dataclass_fields__
-            if name not in ("task", "options", "limit", "dry_run", "fresh")
+            if name not in ("task", "options", "limit", "samples", "subset", "dry_run", "fresh")
         }
         given = {name: value for name, value in arguments.items() if name in known}
         if "batch_size" in given:

@@ -85,6 +85,11 @@ class LmEvalTask:
         return tuple(word for word in ([until] if isinstance(until, str) else until) if word)
 
     @property
+    def generation_kwargs(self) -> dict[str, Any]:
+        """What lm-eval asks of a model besides answering the prompt."""
+        return dict(self._config["generation_kwargs"])
+
+    @property
     def num_fewshot(self) -> int:
         """Shots in every prompt."""
         own = int(self._config.get("num_fewshot") or 0)
@@ -139,16 +144,17 @@ class LmEvalTask:
 
     def first_documents(self, count: int) -> list[Document]:
         """Return the first `count` documents; the prompts built before stay as they are."""
-        task = self._task
-        docs = task.task_docs
-        for index in range(len(self._built), min(count, len(docs))):
-            doc = docs[index]
-            target = str(task.doc_to_target(doc))
-            details: dict[str, Any] = {"doc": dict(doc)}
-            if (subset := self.definition.subset) is not None and doc.get(subset) is not None:
-                details["cluster"] = str(doc[subset])
-            self._built.append(Document(self._id(index), self._prompt(doc), target, details))
+        docs = self._task.task_docs
+        with lm_eval_files.compiled_once():
+            for index in range(len(self._built), min(count, len(docs))):
+                self._built.append(self._document(index, docs[index]))
         return self._built[:count]
+
+    def _document(self, index: int, doc: dict[str, Any]) -> Document:
+        details: dict[str, Any] = {"doc": dict(doc)}
+        if (subset := self.definition.subset) is not None and doc.get(subset) is not None:
+            details["cluster"] = str(doc[subset])
+        return Document(self._id(index), self._prompt(doc), str(self._task.doc_to_target(doc)), details)
 
     def judge(self, document: Document, text: str) -> Judgement:
         """Score one answer with every filter of the task; never raises for anything a model may write.
@@ -159,12 +165,11 @@ class LmEvalTask:
         scores: dict[str, float] = {}
         extracted: dict[str, str] = {}
         for filters in self._task._filters:
-            instance = _Answer(document.metadata["doc"], [text])
-            filters.apply([instance])
-            answer = instance.filtered_resps[filters.name]
+            doc = document.metadata["doc"]
+            answer = _filtered(filters, doc, text)
             extracted[filters.name] = str(answer)
             try:
-                results = self._task.process_results(instance.doc, [answer])
+                results = self._task.process_results(doc, [answer])
             except Exception as error:
                 raise ScorerError(f"lm-eval's scores of {self.name} fail on this answer: {error!r}") from error
             for metric, value in results.items():
@@ -175,6 +180,11 @@ class LmEvalTask:
             found = lm_eval_files.math_answer(self._task, text)
         found = None if found == INVALID else found
         return Judgement(correct, scores, found, _why(correct, text, found))
+
+    def filtered(self, document: Document, text: str) -> dict[str, Any]:
+        """Return what every filter of the task makes of an answer, by the filter's name."""
+        doc = document.metadata["doc"]
+        return {filters.name: _filtered(filters, doc, text) for filters in self._task._filters}
 
     def _id(self, index: int) -> str:
         return f"{self.name}-{index:04d}"
@@ -228,6 +238,13 @@ class _Answer:
     doc: dict[str, Any]
     resps: list[str]
     filtered_resps: dict[str, Any] = field(default_factory=dict)
+
+
+def _filtered(filters: Any, doc: dict[str, Any], text: str) -> Any:
+    """Return what one of lm-eval's filters makes of an answer."""
+    instance = _Answer(doc, [text])
+    filters.apply([instance])
+    return instance.filtered_resps[filters.name]
 
 
 def _why(correct: float, text: str, found: str | None) -> str | None:

@@ -22,6 +22,7 @@ class Plan:
 
     `num_samples` of `num_available` problems; `rounds` are the fewest and the most an answer of full length can take,
     an answer that ends early takes fewer. `longest_prompt` is in tokens, `prompts_too_long` tells that it will be cut.
+    `problems` says which problems were chosen and how.
     """
 
     settings: dict[str, Setting]
@@ -35,6 +36,7 @@ class Plan:
     device: str
     dtype: str
     notes: tuple[str, ...] = ()
+    problems: str = ""
 
     @property
     def total_rounds(self) -> tuple[int, int]:
@@ -47,6 +49,7 @@ class Plan:
             "settings": {name: setting.model_dump() for name, setting in self.settings.items()},
             "samples": self.num_samples,
             "available": self.num_available,
+            "problems": self.problems,
             "rounds_per_sample": list(self.rounds),
             "rounds": list(self.total_rounds),
             "longest_prompt_tokens": self.longest_prompt,

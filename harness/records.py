@@ -44,16 +44,7 @@ def run_record(
         command=command,
         fingerprint=fingerprint,
         configuration=settings.all,
-        task=TaskInfo(
-            name=task.name,
-            version=str(task.version),
-            metric=task.metric,
-            source=_source_line(source_of(task)),
-            prompts_hash=identity.prompts_hash(documents),
-            num_documents=len(documents),
-            num_available=num_available,
-            partial=len(documents) < num_available,
-        ),
+        task=task_info(task, documents, num_available),
         model=model,
         decoder=DecoderInfo(
             name=str(settings["decoder"]),
@@ -63,6 +54,20 @@ def run_record(
         seed=int(settings["seed"]),
         environment=environment,
         scoring=scoring or {},
+    )
+
+
+def task_info(task: Task, documents: Sequence[Document], num_available: int) -> TaskInfo:
+    """Return which problems of a task are asked."""
+    return TaskInfo(
+        name=task.name,
+        version=str(task.version),
+        metric=task.metric,
+        source=_source_line(source_of(task)),
+        prompts_hash=identity.prompts_hash(documents),
+        num_documents=len(documents),
+        num_available=num_available,
+        partial=len(documents) < num_available,
     )
 
 

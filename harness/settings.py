@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness import bundled_defaults, consent
 from lopa_bench.harness.assignments import parse_bool
+from lopa_bench.harness.problem_choice import settled
 from lopa_bench.harness.task_source import facts, known_name
 from lopa_bench.results.schema import Origin, Setting
 from lopa_bench.tasks.code_tasks import CODE_TASKS
@@ -61,10 +62,10 @@ FOR_PROGRAMS = ("cleanup", "scorer", "isolation", "min_call_s")
 class RunSpec:
     """What was asked; None stands for what was not said.
 
-    `options` are the decoder's, under any spelling it knows. `limit` takes the first so many problems; `warmup`
-    generations come before the clock runs. `allow_code_execution`, `cleanup`, `scorer`, `isolation` and `min_call_s`
-    are for tasks that run the answers, see `code_scoring`. `dry_run` stops at the plan, `fresh` begins a new run though
-    one with the same settings exists.
+    `options` are the decoder's, under any spelling it knows. `limit`, `samples` and `subset` choose the problems
+    (see `problem_choice`); `warmup` generations come before the clock runs. `allow_code_execution`, `cleanup`,
+    `scorer`, `isolation` and `min_call_s` are for tasks that run the answers, see `code_scoring`. `dry_run` stops at
+    the plan, `fresh` begins a new run though one with the same settings exists.
     """
 
     task: str | None = None
@@ -87,7 +88,9 @@ class RunSpec:
     isolation: str | None = None
     min_call_s: float | None = None
     seed: int | None = None
-    limit: int | None = None
+    limit: int | float | str | None = None
+    samples: str | None = None
+    subset: str | None = None
     device: str | None = None
     dtype: str | None = None
     data_dir: str | Path | None = None
@@ -207,20 +210,17 @@ def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
 
 def _check(spec: RunSpec, run: _Layers) -> None:
     """Refuse values that no run can have."""
-    lowest = {"limit": 1, "batch_size": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
+    lowest = {"batch_size": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
     for name, least in lowest.items():
         value = getattr(spec, name)
         if value is not None and value < least:
             raise ConfigError(f"--{name.replace('_', '-')} {value} is too small: it must be at least {least}")
     _check_batch(run)
-    task = run.found["task"].value
     for name in FOR_PROGRAMS:
-        if getattr(spec, name) is not None and task is not None and task not in CODE_TASKS:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} is for tasks that run the answers, and {task} is none of them: "
-                f"{', '.join(CODE_TASKS)}"
-            )
-    run.found["limit"] = Setting(value=spec.limit, origin="default" if spec.limit is None else "flag")
+        if getattr(spec, name) is not None and (task := run.found["task"].value) is not None:
+            check_runs_answers(name, str(task))
+    for name, value in settled(spec.limit, spec.samples, spec.subset).items():
+        run.found[name] = Setting(value=value, origin="default" if value is None else "flag")
     if run.found["force_adapter"].value and run.found["adapter"].value is None:
         raise ConfigError("--force-adapter was given without an --adapter")
 
@@ -235,6 +235,15 @@ def _check_batch(run: _Layers) -> None:
         able = ", ".join(name for name, kind in kinds.items() if kind.batches)
         raise ConfigError(
             f"--batch-size {size} is for {able}; decoder {decoder} makes one answer at a time, leave --batch-size out"
+        )
+
+
+def check_runs_answers(name: str, task: str) -> None:
+    """Refuse a setting about running answers for a task that does not run them."""
+    if task not in CODE_TASKS:
+        raise ConfigError(
+            f"--{name.replace('_', '-')} is for tasks that run the answers, and {task} is none of them: "
+            f"{', '.join(CODE_TASKS)}"
         )
 
 

@@ -85,7 +85,15 @@ MISTAKES = {
     "no task": (["run", "-d", "ar"], "no task was named"),
     "no samples": (["run", "-t", "mini-maths", "-d", "ar", "--limit", "0"], "--limit 0"),
     "fewer than no samples": (["run", "-t", "mini-maths", "-d", "ar", "--limit", "-2"], "--limit -2"),
-    "not a number": (["run", "--limit", "three"], "--limit"),
+    "not a number": (["run", "-t", "mini-maths", "-d", "ar", "--limit", "three"], "--limit three is no number"),
+    "neither number nor part": (["run", "-t", "mini-maths", "-d", "ar", "--limit", "1.5"], "--limit 1.5 is neither"),
+    "two choices of problems": (
+        ["run", "-t", "mini-maths", "-d", "ar", "--limit", "3", "--samples", "7"],
+        "--limit and --samples both say which problems to ask",
+    ),
+    "no such subset": (["run", "-t", "mini-maths", "-d", "ar", "--subset", "smal"], "did you mean 'small'"),
+    "no such problem": (["run", "-t", "mini-maths", "-d", "ar", "--samples", "mini-maths-04"], "did you mean 'mini-m"),
+    "no such position": (["run", "-t", "mini-maths", "-d", "ar", "--samples", "3,400"], "positions go from 0 to 399"),
     "not an assignment": (["run", "-t", "gsm8k", "-d", "ar", "--set", "max_new_tokens"], "key=value"),
     "flag against --set": (
         ["run", "-t", "gsm8k", "-d", "lopa", "--branches", "2", "-s", "branches=3"],

@@ -126,5 +126,5 @@ def test_another_lm_eval_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "utils.py").write_text("def other(): return []")
     with pytest.raises(PrerequisiteError, match=r"no few-shot examples in utils\.py; install"):
         read_examples(tmp_path / "utils.py")
-    with pytest.raises(PrerequisiteError, match="keeps its task files in another way"):
+    with pytest.raises(PrerequisiteError, match=r"has no nowhere/task.yaml; install lm-eval 0.4.13"):
         code_prompts._load_yaml("nowhere/task.yaml")

@@ -230,10 +230,12 @@ def test_an_answer_that_goes_wrong_is_recorded_not_scored_and_tried_again(
     assert result.run is not None and result.summary is not None
     bad = result.run.samples[1]
     assert (bad.status, bad.correct, bad.error) == ("error", None, "the model returned NaN logits")
-    assert (result.run.status, result.summary.n, result.summary.num_errors) == ("finished", 2, 1)
+    assert (result.run.status, result.summary.n, result.summary.num_errors) == ("finished with errors", 2, 1)
     again = run(start())
-    assert again.summary is not None
-    assert (again.num_new, again.summary.num_errors) == (1, 0)
+    assert again.run is not None and again.summary is not None
+    assert (again.num_new, again.summary.num_errors, again.run.status) == (1, 0, "finished")
+    lines = (again.run.path / "samples.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ids(again) == [f"mini-maths-{index:04d}" for index in range(3)]
 
 
 def test_an_answer_to_another_prompt_does_not_count(start: Start) -> None:
@@ -278,15 +280,15 @@ def test_a_samples_seed_does_not_depend_on_the_others(start: Start) -> None:
 
 
 def test_warm_up_generations_are_in_no_statistics(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lopa_bench.harness.lm_eval_model import AnsweringLM
+    from lopa_bench.harness.answering import Answerer
 
-    answer, prompts = AnsweringLM.answer, []
+    answer, prompts = Answerer.answer, []
 
-    def counting(self: AnsweringLM, prompt: str, *rest: Any, **more: Any) -> Any:
+    def counting(self: Answerer, prompt: str, *rest: Any, **more: Any) -> Any:
         prompts.append(prompt)
         return answer(self, prompt, *rest, **more)
 
-    monkeypatch.setattr(AnsweringLM, "answer", counting)
+    monkeypatch.setattr(Answerer, "answer", counting)
     result = run(start(warmup=2))
     assert result.run is not None and result.summary is not None
     assert (len(prompts), len(result.run.samples), result.summary.metrics["tps_e2e"].n) == (5, 3, 3)
@@ -304,7 +306,7 @@ def test_the_device_is_waited_for_three_times_a_sample(start: Start) -> None:
         ({"task": "gsm8k", "data_dir": "/nowhere"}, TaskDataError, "/nowhere does not exist"),
         ({"num_fewshot": 3}, ConfigError, "no few-shot prompts"),
         ({"chat": True}, ConfigError, "not asked as a chat"),
-        ({"decoder": "ar", "options": {}}, ConfigError, "needs an autoregressive one"),
+        ({"decoder": "ar", "options": {}}, ConfigError, "needs an autoregressive model"),
         ({"device": "cuda:7"}, PrerequisiteError, "device 'cuda:7'"),
         ({"device": "tpu"}, PrerequisiteError, "device 'tpu' is unknown; there are cuda, npu, cpu"),
     ],
@@ -333,3 +335,30 @@ def test_gsm8k_goes_through_the_same_path(start: Start, data_dir: Path) -> None:
     assert record.task.num_available == 1319 and "3730d312f6e3" in record.task.source
     assert set(result.summary.scores) == {"exact_match,strict-match", "exact_match,flexible-extract"}
     assert result.run.samples[0].prompt_tokens_cut >= 0
+
+
+def test_other_problems_go_on_with_the_same_run(start: Start) -> None:
+    first = run(start(limit=None, samples="3,mini-maths-0007"))
+    assert first.run is not None
+    record = first.run.record
+    assert ids(first) == ["mini-maths-0003", "mini-maths-0007"]
+    assert (record.task.num_documents, record.task.num_available, record.task.partial) == (2, 400, True)
+    assert record.configuration["problems"].model_dump() == {"value": "3,7", "origin": "flag"}
+    more = run(start(limit=0.01))
+    assert more.run is not None and more.summary is not None
+    assert (more.run.path, more.num_new, more.asked[-1]) == (first.run.path, 3, "mini-maths-0003")
+    assert more.run.samples[:2] == first.run.samples
+    assert more.run.record.configuration["problems"].value == "0-3,7"
+    assert (more.run.record.task.num_documents, more.summary.n) == (5, 5)
+    assert not any("unfinished" in warning for warning in more.summary.warnings)
+    unbroken = run(start(limit=None, samples="0-3,7", fresh=True))
+    assert unbroken.run is not None
+    assert unbroken.run.record.task.prompts_hash == more.run.record.task.prompts_hash
+
+
+def test_a_fixed_subset_is_told_before_the_start_and_stored(start: Start) -> None:
+    result = run(start(limit=None, subset="smoke", dry_run=True))
+    assert (result.plan.num_samples, result.plan.num_available) == (20, 400)
+    assert result.plan.problems.startswith("20 of 400 (subset smoke): ")
+    assert result.plan.settings["subset"].value == "smoke"
+    assert result.plan.settings["problems"].value == result.plan.problems.rpartition(": ")[2]
