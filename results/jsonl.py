@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -16,15 +17,18 @@ from lopa_bench.errors import ResultsError
 
 GZIP_WINDOW = 31  # zlib's code for "a gzip header and trailer, the largest window"
 CHUNK = 1 << 16
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def sentence_on_os_error(action: str, path: Path, advice: str = "") -> Iterator[None]:
-    """Turn an OSError of the body into a ResultsError "cannot ACTION PATH: REASON"."""
+    """Turn an OSError of the body into a ResultsError "cannot ACTION PATH: REASON; ADVICE"."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno in NO_ROOM:
+            advice = "make room and run the same command again, all that was stored is kept"
         raise ResultsError(f"cannot {action} {path}: {reason}" + (f"; {advice}" if advice else "")) from error
 
 
@@ -56,8 +60,7 @@ class Appender:
 
     def append(self, piece: bytes) -> None:
         """Append `piece` and wait until the disk has it."""
-        advice = "make room and run the same command again, all finished samples are kept"
-        with sentence_on_os_error("write to", self.path, advice):
+        with sentence_on_os_error("write to", self.path):
             try:
                 written = 0
                 while written < len(piece):

@@ -113,7 +113,7 @@ def run_folders(root: Path) -> list[Path]:
     """Return the run folders under `root`, by number; none when `root` does not exist."""
     if not root.exists():
         return []
-    with jsonl.sentence_on_os_error("list", root):
+    with jsonl.sentence_on_os_error("list", root, "give a folder with --runs-dir"):
         found = [path for path in root.iterdir() if RUN_NAME.fullmatch(path.name) and (path / RUN_FILE).is_file()]
     return sorted(found, key=lambda path: (run_number(path), path.name))
 

@@ -32,7 +32,11 @@ LedgerT = TypeVar("LedgerT", TokenLedger, WorkLedger)
 
 
 def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
-    """Return what `samples`, of the run `run`, come to; the run may be unfinished."""
+    """Return what `samples`, of the run `run`, come to; the run may be unfinished.
+
+    Their order does not matter, but for the warning of a slow start.
+    """
+    as_run, samples = samples, sorted(samples, key=lambda sample: sample.id)
     good, on_clock = counted(samples), timed(samples)
     blocked = why_blocked(samples)
     scores = {name: _score(name, good) for name in sorted({name for sample in good for name in sample.scores})}
@@ -58,7 +62,7 @@ def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
         stopped_by=_counts([sample.stopped_by for sample in good]),
         reasons=reasons(samples),
         blocked=blocked,
-        warnings=tuple(_warnings(run, samples)),
+        warnings=(*_warnings(run, samples), *_slow_start(counted(as_run))),
     )
 
 
@@ -145,7 +149,7 @@ def _warnings(run: RunRecord, samples: Sequence[SampleRecord]) -> list[str]:
     unscored = sum(sample.correct is None for sample in good)
     if unscored:
         lines.append(f"unscored={_share(unscored, len(good))}")
-    return lines + _slow_start(good)
+    return lines
 
 
 def _slow_start(good: Sequence[SampleRecord]) -> list[str]:

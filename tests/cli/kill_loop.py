@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,13 @@ def words(checkpoint: str, root: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def start(checkpoint: str, root: Path) -> tuple[int, int]:
-    """Start the command in a child; return its id and a pipe that gets a byte whenever a sample begins to be stored."""
+def start(
+    checkpoint: str, root: Path, before: Callable[[], None] = lambda: None, stderr: Path = Path(os.devnull)
+) -> tuple[int, int]:
+    """Start the command in a child; return its id and a pipe that gets a byte whenever a sample begins to be stored.
+
+    The child calls `before` first and writes what it has to say to `stderr`.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -44,10 +50,8 @@ def start(checkpoint: str, root: Path) -> tuple[int, int]:
     code = 70
     try:
         os.close(reading)
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        if not os.environ.get("SHOW_STDERR"):
-            os.dup2(silence, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT), 2)
         append = RunWriter.append
 
         def tell(writer: RunWriter, sample: SampleRecord) -> None:
@@ -55,6 +59,7 @@ def start(checkpoint: str, root: Path) -> tuple[int, int]:
             append(writer, sample)
 
         RunWriter.append = tell  # type: ignore[method-assign]
+        before()
         lopa_bench(words(checkpoint, root))
     except SystemExit as end:
         code = int(end.code or 0)
@@ -100,7 +105,7 @@ def outcome(run: StoredRun) -> dict[str, Any]:
     summary["metrics"] = {name: one for name, one in summary["metrics"].items() if one["unit"] not in SECONDS}
     return {
         "status": run.status,
-        "samples": [sample.model_dump(exclude={"time"}) for sample in run.samples],
+        "samples": [one.model_dump(exclude={"time"}) for one in sorted(run.samples, key=lambda sample: sample.id)],
         "summary": summary,
         "traces": [
             (trace.id, [one.model_dump(exclude={"seconds"}) for one in trace.rounds])
@@ -134,12 +139,16 @@ def unbroken(checkpoint: str, root: Path) -> tuple[StoredRun, float, float]:
     return list_runs(root)[0], ended - began, ended - first
 
 
-def main(checkpoint: str, folder: Path, num_kills: int) -> None:
-    from lopa_bench.harness.runner import run as run_here
+def import_all(checkpoint: str, folder: Path) -> None:
+    """Make a run in this process, so that the children find everything imported."""
+    from lopa_bench.harness.runner import run
     from lopa_bench.harness.settings import RunSpec
 
-    # In this process, so that the children find everything imported.
-    run_here(RunSpec(task="mini-maths", decoder="lopa", model=checkpoint, limit=1, threads=1, runs_dir=folder / "0"))
+    run(RunSpec(task="mini-maths", decoder="lopa", model=checkpoint, limit=1, threads=1, runs_dir=folder / "0"))
+
+
+def main(checkpoint: str, folder: Path, num_kills: int) -> None:
+    import_all(checkpoint, folder)
     reference, whole_s, answers_s = unbroken(checkpoint, folder / "unbroken")
     expected = outcome(reference)
     chance = random.Random()
