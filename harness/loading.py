@@ -20,7 +20,8 @@ def set_up_process(settings: Settings) -> None:
     """Set the hub's switches, which must happen before its libraries are imported, and the number of threads."""
     model_is_local = is_bundled(str(settings["model"])) or Path(str(settings["model"])).expanduser().is_dir()
     data_are_local = settings["data_dir"] is not None or not facts(str(settings["task"])).needs_data
-    if settings["offline"] or (model_is_local and data_are_local):
+    all_is_local = model_is_local and data_are_local
+    if settings["offline"] or all_is_local or (not offline.is_offline() and offline.hub_is_out_of_reach()):
         offline.go_offline()
     else:
         offline.use_private_dataset_cache()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
@@ -35,6 +38,32 @@ def use_private_dataset_cache() -> None:
     if "HF_DATASETS_CACHE" not in os.environ:
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"))
         os.environ["HF_DATASETS_CACHE"] = str(cache / "lopa-bench" / "datasets")
+
+
+def hub_is_out_of_reach(pause_s: float = 1.0) -> bool:
+    """Whether the hub certainly cannot be had: its name is unknown here, or nothing takes the connection, twice.
+
+    The hub's libraries find that out too, but only after half a minute of retries. A slow network is left to them: an
+    attempt that runs out of time, or a proxy, says nothing.
+    """
+    if any(os.environ.get(name) for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")):
+        return False
+    address = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    place = (address.hostname or "", address.port or (80 if address.scheme == "http" else 443))
+    if _is_refused(place):
+        time.sleep(pause_s)
+        return _is_refused(place)
+    return False
+
+
+def _is_refused(place: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(place, timeout=10).close()
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def is_offline() -> bool:

@@ -210,7 +210,7 @@ def fetch(data_set: DataSet) -> CodeData:
     """Return a data set from where it is published; TaskDataError when it cannot be had."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         raise TaskDataError(
-            f"the data of {data_set.name} ({data_set.hub}) would have to be fetched, and this run is offline; "
+            f"the data of {data_set.name} ({data_set.hub}) would have to be fetched: no network, or offline was asked for; "
             f"give a folder with {data_set.stem}.jsonl.gz: --data-dir"
         )
     load: Callable[[DataSet], CodeData] = _fetch_release if data_set.name.endswith("+") else _fetch_from_hub

@@ -176,7 +176,7 @@ def fetch(split: Split) -> SplitData:
     except Exception as error:
         if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
             raise TaskDataError(
-                f"the data of {split.data} ({split.hub}) would have to be fetched, and this run is offline; {advice}"
+                f"the data of {split.data} ({split.hub}) would have to be fetched: no network, or offline was asked for; {advice}"
             ) from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TaskDataError(

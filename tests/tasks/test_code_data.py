@@ -114,7 +114,7 @@ def test_absent_file_and_folder(tmp_path: Path) -> None:
 def test_nothing_is_fetched_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in DATA_SETS:
-        with pytest.raises(TaskDataError, match=r"this run is offline; give a folder .*--data-dir"):
+        with pytest.raises(TaskDataError, match=r"no network, or offline was asked for; give a folder .*--data-dir"):
             load_code_data(name)
 
 
