@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,14 +114,18 @@ def read_split(split: Split, data_dir: Path) -> SplitData:
             f"no {split.split} split of {split.data} in {data_dir}: looked for {split.file_stem}.jsonl.gz, .jsonl and "
             f".parquet, saved folders and the hub's own layout, found {_listing(data_dir)}"
         )
-    numbered: list[tuple[int, Row]] = []
+    return read_file(split, *files)
+
+
+def read_file(split: Split, *files: Path) -> SplitData:
+    """Read and check the file, or the files together, that hold a split."""
+    rows: list[Row] = []
     shas = []
     for file in files:
         found, sha256 = read_rows(file, split.identity)
         check_rows(split, file, found, sha256)
-        numbered += found
+        rows += [row for _, row in found]
         shas.append(sha256)
-    rows = [row for _, row in numbered]
     content = content_hash(rows, split.fields)
     sha256 = (shas[0] or content) if len(files) == 1 else content
     source = str(files[0]) if len(files) == 1 else f"{files[0].parent} and {len(files) - 1} more files"
@@ -166,25 +170,46 @@ def _shards(split: Split, data_dir: Path, config: str) -> list[Path]:
 
 def fetch(split: Split) -> SplitData:
     """Return a split from the hub or its cache; TaskDataError when it cannot be had."""
-    advice = f"give a folder with {split.file_stem}.jsonl.gz: --data-dir"
-    rows: list[Row] = []
-    try:
+
+    def load() -> SplitData:
         import datasets
 
+        rows: list[Row] = []
         for config in split.configs:
             rows += [dict(row) for row in datasets.load_dataset(split.hub, config or None, split=split.split)]
+        check_rows(split, split.hub, list(enumerate(rows, start=1)), "")
+        content = content_hash(rows, split.fields)
+        return _checked(split, rows, split.hub, content, content)
+
+    return fetched(split, load)
+
+
+def fetched(split: Split, load: Callable[[], SplitData], *, obeys_switch: bool = True) -> SplitData:
+    """Return what `load` brings from the publisher, or from the cache of what it fetched before.
+
+    Args:
+        split: what is fetched.
+        load: fetches it.
+        obeys_switch: whether `load` knows the hub's switch for being offline; otherwise it is not even tried then.
+
+    Raises:
+        TaskDataError: it cannot be had; says what to do.
+    """
+    is_offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    advice = f"give a folder with {split.file_stem}.jsonl.gz: --data-dir"
+    what = f"the data of {split.data} ({split.hub})"
+    offline = f"{what} would have to be fetched: no network, or offline was asked for; {advice}"
+    if is_offline and not obeys_switch:
+        raise TaskDataError(offline)
+    try:
+        return load()
+    except TaskDataError:
+        raise
     except Exception as error:
-        if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-            raise TaskDataError(
-                f"the data of {split.data} ({split.hub}) would have to be fetched: no network, or offline was asked for; {advice}"
-            ) from error
+        if is_offline:
+            raise TaskDataError(offline) from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TaskDataError(
-            f"the data of {split.data} ({split.hub}) could not be fetched from the hub: {reason}; {advice}"
-        ) from error
-    check_rows(split, split.hub, list(enumerate(rows, start=1)), "")
-    content = content_hash(rows, split.fields)
-    return _checked(split, rows, split.hub, content, content)
+        raise TaskDataError(f"{what} could not be fetched: {reason}; {advice}") from error
 
 
 def _checked(split: Split, rows: Sequence[Row], source: str, sha256: str, content: str) -> SplitData:

@@ -133,7 +133,10 @@ def test_data_that_cannot_be_fetched_lead_to_data_dir(monkeypatch: pytest.Monkey
         raise ConnectionError("no network")
 
     monkeypatch.setattr("datasets.load_dataset", refuse)
-    for offline, words in (("0", "could not be fetched from the hub: no network"), ("1", "no network, or offline was asked for")):
+    for offline, words in (
+        ("0", "could not be fetched: no network"),
+        ("1", "no network, or offline was asked for"),
+    ):
         monkeypatch.setenv("HF_HUB_OFFLINE", offline)
         with pytest.raises(TaskDataError, match=rf"openai/gsm8k.*{words}.*--data-dir"):
             LmEvalTask(MATHS_TASKS["gsm8k"]).documents()

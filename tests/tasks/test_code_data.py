@@ -57,7 +57,7 @@ def test_parquet_is_read(tmp_path: Path, data_dir: Path) -> None:
 
 
 def test_cut_short(write: Callable[..., Path]) -> None:
-    with pytest.raises(TaskDataError, match=r"holds 100 problems, humaneval has 164; its sha256 \w{12} is none of"):
+    with pytest.raises(TaskDataError, match=r"has 164; it was cut short; its sha256 \w{12} is none"):
         load_code_data("humaneval", write(lambda rows: rows[:100]))
 
 
@@ -105,7 +105,7 @@ def test_damaged_archive(tmp_path: Path, data_dir: Path) -> None:
 
 def test_absent_file_and_folder(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(TaskDataError, match=r"looked for mbpp.jsonl.gz, .jsonl and .parquet, found notes.txt"):
+    with pytest.raises(TaskDataError, match=r"looked for mbpp.jsonl.gz, .jsonl and .parquet, .* found notes.txt"):
         load_code_data("mbpp", tmp_path)
     with pytest.raises(TaskDataError, match="does not exist"):
         load_code_data("mbpp", tmp_path / "nowhere")
