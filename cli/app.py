@@ -24,6 +24,7 @@ from lopa_bench.cli.export import export
 from lopa_bench.cli.frontier import frontier
 from lopa_bench.cli.list import list_
 from lopa_bench.cli.noise import noise
+from lopa_bench.cli.reproduce import reproduce
 from lopa_bench.cli.rescore import rescore
 from lopa_bench.cli.run import run
 from lopa_bench.cli.show import show
@@ -77,6 +78,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
     "sweep": sweep,
+    "reproduce": reproduce,
     "show": show,
     "rescore": rescore,
     "export": export,

@@ -12,7 +12,7 @@ from lopa_bench.results.schema import Record
 class BranchRecord(Record):
     """One branch of a round: the position and token it assumed, that token's confidence, its score and masks left.
 
-    The anchor, which assumes nothing, stands last and has neither position nor token. `num_filled` are the slots that
+    The anchor assumes nothing: it has neither position nor token. `num_filled` are the slots that
     the branch would have filled in this round, its lookahead included, had it won; None in traces of schema version 1.
     """
 
@@ -52,12 +52,28 @@ class RoundRecord(Record):
         return self.winner is not None and self.branches[self.winner].position is not None
 
     @property
+    def anchor(self) -> BranchRecord | None:
+        """The branch that assumed nothing."""
+        return next((branch for branch in self.branches if branch.position is None), None)
+
+    @property
     def gain(self) -> int | None:
-        """Slots filled more than the anchor would have filled; None where that is not known."""
+        """Slots filled more than the anchor would have filled; None where there was no other branch or it is unknown."""
         if self.winner is None or len(self.branches) < 2:
             return None
-        winner, anchor = self.branches[self.winner].num_filled, self.branches[-1].num_filled
-        return None if winner is None or anchor is None else winner - anchor
+        return self.gain_of(self.branches[self.winner])
+
+    def gain_of(self, branch: BranchRecord) -> int | None:
+        """Slots that one branch would have filled more than the anchor; None where that is not known."""
+        if branch.num_filled is None or self.anchor is None or self.anchor.num_filled is None:
+            return None
+        return branch.num_filled - self.anchor.num_filled
+
+    def margin_of(self, branch: BranchRecord) -> float | None:
+        """A branch's score less the anchor's; None where one is not known."""
+        if branch.score is None or self.anchor is None or self.anchor.score is None:
+            return None
+        return branch.score - self.anchor.score
 
 
 class TraceRecord(Record):
