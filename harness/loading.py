@@ -23,6 +23,8 @@ def set_up_process(settings: Settings) -> None:
     all_is_local = model_is_local and data_are_local
     if settings["offline"] or all_is_local or (not offline.is_offline() and offline.hub_is_out_of_reach()):
         offline.go_offline()
+        if settings["offline"]:
+            offline.forbid_connections()
     else:
         offline.use_private_dataset_cache()
     set_threads(settings)

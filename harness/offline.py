@@ -8,8 +8,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+from lopa_bench.errors import PrerequisiteError
+
+# The interpreter's events that reach for another machine, with the argument that names it.
+CONNECTIONS = {
+    "socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1, "socket.getaddrinfo": 0, "socket.gethostbyname": 0,
+}  # fmt: skip
 OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
@@ -28,6 +35,33 @@ def go_offline() -> list[str]:
         if module is not None and not getattr(module, constant, True):
             too_late.append(library.partition(".")[0])
     return too_late
+
+
+def forbid_connections() -> None:
+    """Make every attempt to reach another machine an error in this process, whichever library makes it.
+
+    Raises:
+        PrerequisiteError: later, where a connection is tried or a name looked up; names the machine.
+    """
+    if not _forbidden:
+        sys.addaudithook(_refuse)  # the interpreter tells of every socket before it is used; no way around it in Python
+    _forbidden.add(True)
+
+
+_forbidden: set[bool] = set()
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in CONNECTIONS or not _forbidden:
+        return
+    place = arguments[CONNECTIONS[event]]
+    host = place[0] if isinstance(place, tuple) else place
+    if isinstance(place, tuple | None) or event != "socket.connect":  # else the path of a local socket
+        name = host.decode(errors="replace") if isinstance(host, bytes) else str(host or "localhost")
+        if name not in ("localhost", "::1") and not name.startswith("127."):
+            raise PrerequisiteError(
+                f"--offline forbids connections, and one to {name} was tried; leave --offline out, or give local files"
+            )
 
 
 def use_private_dataset_cache() -> None:
