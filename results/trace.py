@@ -58,7 +58,7 @@ class RoundRecord(Record):
 
     @property
     def gain(self) -> int | None:
-        """Slots filled more than the anchor would have filled; None where there was no other branch or it is unknown."""
+        """Slots filled more than the anchor would have; None where there was no other branch or it is unknown."""
         if self.winner is None or len(self.branches) < 2:
             return None
         return self.gain_of(self.branches[self.winner])
