@@ -10,6 +10,8 @@ from typing import Any
 
 _AUTHORS = {"early_stop": False, "allow_mask_token": True}
 _PIPELINE = {**_AUTHORS, "whole_blocks": True}
+# What the launch scripts pass to score a branch: its own confidence alone, over all its masks.
+_LOPA = {**_PIPELINE, "full_attention": True, "least_confident": 1.0, "creation_weight": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +54,19 @@ CONVENTIONS = {
     "d2f-llada": Convention("d2f", dict(_PIPELINE), "Discrete-Diffusion-Forcing eval_llada.py @ 771f745"),
     "lopa-dream": Convention(
         "lopa",
-        {**_PIPELINE, "strategy": "neg_entropy", "full_attention": True},
+        {**_LOPA, "strategy": "neg_entropy"},
         "zhijie-group/LoPA scale_dream_d2f.py @ 433177a",
         branching_factor_counts_anchor=False,
     ),
     "lopa-diffucoder": Convention(
         "lopa",
-        {**_PIPELINE, "strategy": "probability", "full_attention": True},
+        {**_LOPA, "strategy": "probability"},
         "zhijie-group/LoPA scale_diffucoder_d2f @ 433177a",
         branching_factor_counts_anchor=False,
     ),
     "lopa-dist": Convention(
         "lopa",
-        {**_PIPELINE, "strategy": "neg_entropy", "full_attention": True},
+        {**_LOPA, "strategy": "neg_entropy"},
         "zhijie-group/LoPA lopa_dist_nv/generate_branch_parallel.py @ 433177a",
         branching_factor_counts_anchor=True,
     ),

@@ -69,6 +69,16 @@ def test_without_a_model_the_bundled_one_is_taken_and_a_line_says_so(decoder: st
     assert all(PRESETS[name].decoder == decoder for name in real)
 
 
+def test_a_convention_wins_over_the_defaults_of_task_and_bundled_model() -> None:
+    settings = settle(convention="lopa-dream")
+    assert origin(settings, "strategy") == ("neg_entropy", "flag")
+    assert origin(settings, "creation_weight") == (0.0, "flag")
+    assert origin(settings, "tau_conf") == (0.9, "default")  # the convention does not speak of it
+    dream = settle(decoder="vanilla", convention="dream")
+    assert origin(dream, "max_new_tokens") == (512, "flag") and dream.config.steps == 512
+    assert settle(convention="lopa-dream", options={"strategy": "margin"}).config.strategy == "margin"
+
+
 def test_a_named_model_gets_no_line_and_no_bundled_settings() -> None:
     settings = settle(model="some/checkpoint")
     assert settings.notes == ()
