@@ -53,7 +53,7 @@ def print_json(document: object) -> None:
 
 def print_table(table: Table, format: str = "table") -> None:
     """Print a table to stdout in `format`; in colour only where there is a terminal."""
-    from lopa_bench.results.tables import render, to_rich
+    from lopa_bench.results.tables import render
 
     if format != "table":
         typer.echo(render(table, format), nl=False)
@@ -62,6 +62,8 @@ def print_table(table: Table, format: str = "table") -> None:
 
     console = Console()
     if console.is_terminal:
-        console.print(to_rich(table))
+        from lopa_bench.results.terminal import draw
+
+        console.print(draw(table, console.width))
     else:
         typer.echo(render(table, "table"), nl=False)

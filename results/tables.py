@@ -12,12 +12,9 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from lopa_bench.errors import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 Value = str | int | float | bool | None
 Row = Mapping[str, Value]
@@ -100,27 +97,13 @@ def render(table: Table, format: str = "table", width: int | None = None) -> str
     return _WRITERS[format](table)
 
 
-def to_rich(table: Table) -> RichTable:
-    """Return `table` for a rich console, the best in bold."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(
-        title=table.title or None, caption="\n".join(table.notes) or None, caption_justify="left", box=SIMPLE_HEAD
-    )
-    for column in table.columns:
-        drawn.add_column(Text(column.title), justify="right" if is_numeric(table, column) else "left")
-    for cells in cell_rows(table):
-        drawn.add_row(*(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
-    return drawn
-
-
 def to_text(table: Table, width: int | None = None) -> str:
     """Return the terminal table as plain text; as wide as it needs where no `width` is given."""
     from rich.console import Console
 
-    drawn = to_rich(table)
+    from lopa_bench.results.terminal import draw
+
+    drawn = draw(table, width)
     console = Console(file=io.StringIO(), width=width or 10_000, no_color=True, highlight=False)
     if width is None:
         console.width = max(console.measure(drawn).maximum, *map(len, ("", table.title, *table.notes)), 1)
