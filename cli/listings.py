@@ -11,7 +11,7 @@ from lopa_bench.results.tables import Column, Row, Table
 # What fits a screen; JSON, CSV, Markdown and LaTeX have all columns.
 ON_SCREEN = {
     "tasks": ("task", "family", "accuracy is", "tokens", "defined by", "data"),
-    "presets": ("preset", "task", "runs", "decoder", "model", "shots", "note"),
+    "presets": ("preset", "task", "decoder", "model", "shots", "note"),
     "published": ("table", "row", "task", "metric", "value", "unit", "kind", "note"),
 }
 
@@ -117,15 +117,12 @@ def tasks() -> Table:
 
 def presets() -> Table:
     """Return the published settings."""
-    from lopa_bench.harness.task_source import all_tasks
     from lopa_bench.tasks.presets import PRESETS
 
-    known = {task.name for task in all_tasks()}
     rows: list[Row] = [
         {
             "preset": preset.name,
             "task": preset.task,
-            "runs": "yes" if preset.task in known else "task not built yet",
             "decoder": preset.decoder,
             "model": preset.model,
             "adapter": preset.adapter or "-",
@@ -139,7 +136,7 @@ def presets() -> Table:
         }
         for preset in PRESETS.values()
     ]
-    keys = ("preset", "task", "runs", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note")
+    keys = ("preset", "task", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note")
     keys += ("stands for", "open question")
     return Table([Column(key, key) for key in keys], rows)
 

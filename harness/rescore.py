@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lopa_bench.errors import ResultsError, ScorerError, TaskDataError
-from lopa_bench.harness import identity
+from lopa_bench.errors import ResultsError, ScorerError
 from lopa_bench.harness.code_batch import judge_all
-from lopa_bench.harness.code_scoring import scoring_settings
 from lopa_bench.harness.code_task import CodeTask
 from lopa_bench.harness.consent import has_consent
 from lopa_bench.harness.records import with_scorer_error, with_verdict
-from lopa_bench.harness.settings import DEFAULTS, FOR_PROGRAMS, Settings, check_runs_answers
-from lopa_bench.harness.task_source import end_scoring, find_task, prepare_scoring, scoring_of, source_of
+from lopa_bench.harness.settings import FOR_PROGRAMS, Settings, check_runs_answers
+from lopa_bench.harness.stored_task import documents_of, task_of
+from lopa_bench.harness.task_source import end_scoring, prepare_scoring, scoring_of
 from lopa_bench.results import rescoring
 from lopa_bench.results.rescoring import Change
 from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Setting, Summary
@@ -66,8 +65,8 @@ def rescore(
     if run.status == "running":
         raise ResultsError(f"run {run.path.name} is in use by another process; judge it again when that has ended")
     configuration = {**run.record.configuration, "allow_code_execution": Setting(value=False), **chosen}
-    task = _task(configuration)
-    documents = _documents(run, task, asked_as_chat=bool(configuration["chat"].value))
+    task = task_of(configuration)
+    documents = documents_of(run, task, run.samples, same_prompts=not configuration["chat"].value)
     try:
         scoring = prepare_scoring(task)
         samples = _judge(run, task, documents, on_progress)
@@ -142,48 +141,6 @@ def _why(sample: SampleRecord) -> str:
 def chosen_of(settings: Settings) -> dict[str, Setting]:
     """Return the settings of JUDGING that a command asks for."""
     return {name: settings.run[name] for name in JUDGING}
-
-
-def _task(configuration: Mapping[str, Setting]) -> Task:
-    """Return the run's task, all its problems, without the chat template that takes the model's tokenizer."""
-    values = {name: configuration.get(name, Setting(value=default)).value for name, default in DEFAULTS.items()}
-    data_dir = values["data_dir"]
-    return find_task(
-        str(configuration["task"].value),
-        data_dir=None if data_dir is None else Path(str(data_dir)).expanduser(),
-        num_fewshot=values["num_fewshot"],
-        multiturn=bool(values["multiturn"]),
-        system_instruction=None if values["chat"] else values["system_instruction"],
-        scoring=scoring_settings(values),
-    )
-
-
-def _documents(run: StoredRun, task: Task, *, asked_as_chat: bool) -> list[Document]:
-    """Return the problem of every sample, made sure of as far as it can be without the model's tokenizer."""
-    _check_data(run.record, source_of(task).get("data"))
-    by_id = {document.id: document for document in task.documents()}
-    for sample in run.samples:
-        document = by_id.get(sample.id)
-        if document is None:
-            raise ResultsError(f"run {run.path.name} holds an answer to {sample.id}, which task {task.name} has not")
-        known = "" if asked_as_chat else sample.prompt_hash
-        if known and known != identity.prompt_hash(document.prompt):
-            raise ResultsError(
-                f"run {run.path.name} was asked another prompt for {sample.id} than task {task.name} {task.version} "
-                "has now; judge it with the version that made it, or run it again"
-            )
-    return [by_id[sample.id] for sample in run.samples]
-
-
-def _check_data(record: RunRecord, cards: Any) -> None:
-    """Refuse data files that are not those of the run."""
-    for card in cards.values() if isinstance(cards, dict) else ():
-        sha256 = card.get("sha256", "") if isinstance(card, dict) else ""
-        if sha256 and "sha256:" in record.task.source and f"sha256:{sha256[:12]}" not in record.task.source:
-            raise TaskDataError(
-                f"the data in {card['source']} (sha256 {sha256[:12]}) are not those of run {record.id} "
-                f"({record.task.source}); give the folder that holds them: --data-dir"
-            )
 
 
 def _judge(run: StoredRun, task: Task, documents: list[Document], on_progress: Progress) -> list[SampleRecord]:

@@ -55,10 +55,21 @@ class Preset:
     published: tuple[str, ...] = ()
     open_question: str = ""
 
+    @property
+    def cleanup(self) -> str | None:
+        """How answers become programs: all these projects score HumanEval after one and the same clean-up script."""
+        return "authors" if self.task == "humaneval" else None
+
+    @property
+    def min_call_s(self) -> float | None:
+        """Seconds that each call may take at least: DiffuCoder's evaluation gives more than the usual 1."""
+        return 4.0 if self.model == DIFFUCODER and self.task.endswith("+") else None
+
     def settings(self) -> dict[str, Any]:
         """Return the run settings it fixes, by the names that `lopa-bench run` resolves."""
         keys = ("task", "decoder", "model", "adapter", "convention", "num_fewshot", "chat", "multiturn", "bos")
-        chosen = {key: getattr(self, key) for key in (*keys, "stops_apply", "dtype", "seed")}
+        keys += ("stops_apply", "cleanup", "min_call_s", "dtype", "seed")
+        chosen = {key: getattr(self, key) for key in keys}
         return {key: value for key, value in chosen.items() if value is not None}
 
 

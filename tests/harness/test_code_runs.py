@@ -21,6 +21,7 @@ from lopa_bench.harness.settings import RunSpec
 from lopa_bench.harness.task_source import all_tasks, facts, known_name
 from lopa_bench.results.store import load_run
 from lopa_bench.tasks.code_tasks import CODE_TASKS
+from lopa_bench.tasks.presets import PRESETS
 
 Start = Callable[..., RunSpec]
 
@@ -63,6 +64,10 @@ def test_code_tasks_are_known_by_every_spelling() -> None:
     assert (facts("mbpp_plus").metric, facts("mbpp").needs_data) == ("pass@1,cleaned", True)
     with pytest.raises(ConfigError, match=r"did you mean 'humaneval\+'"):
         known_name("humanevall+")
+
+
+def test_every_preset_is_about_a_task_that_runs() -> None:
+    assert {known_name(preset.task) for preset in PRESETS.values()} <= {task.name for task in all_tasks()}
 
 
 @pytest.mark.usefixtures("no_model")

@@ -173,6 +173,8 @@ def test_what_does_not_fit_is_told(data_dir: Path, tmp_path: Path) -> None:
         task("humaneval", data_dir, cleanup="author")
     with pytest.raises(ConfigError, match="no tests for the 500 problems of mbpp; use --task mbpp"):
         task("mbpp", data_dir, scorer="evalplus")
+    with pytest.raises(ConfigError, match="the tests of mbpp may need more"):
+        task("mbpp", data_dir, cleanup="authors")
     with pytest.raises(ConfigError, match="no split 'train'"):
         task("mbpp", data_dir).documents("train")
     with pytest.raises(TaskDataError, match="found nothing"):

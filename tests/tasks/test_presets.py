@@ -40,6 +40,14 @@ def test_every_cell_has_one_preset_with_its_settings(cell: PublishedCell) -> Non
         assert str(preset.options[name]) == value or float(preset.options[name]) == float(value), name
 
 
+def test_programs_are_made_and_timed_as_the_authors_did() -> None:
+    for preset in PRESETS.values():
+        assert (preset.cleanup == "authors") == (preset.task == "humaneval")
+        assert (preset.min_call_s == 4.0) == ("diffucoder" in preset.name)
+    assert PRESETS["lopa-diffucoder-mbpp+"].settings()["min_call_s"] == 4.0
+    assert "cleanup" not in PRESETS["lopa-dream-mbpp"].settings()
+
+
 def test_every_preset_names_cells_that_exist() -> None:
     known = {row.cell_id for row in published()}
     assert {cell for preset in PRESETS.values() for cell in preset.published} <= known
