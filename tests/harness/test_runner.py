@@ -24,18 +24,6 @@ from lopa_bench.results.store import load_run
 Start = Callable[..., RunSpec]
 
 
-@pytest.fixture
-def start(tmp_path: Path, diffusion_checkpoint: Path) -> Start:
-    """Make the specification of a small run; keywords change it."""
-
-    def spec(**changes: Any) -> RunSpec:
-        options = {"max_new_tokens": 12, "block_size": 4, "branches": 2, **changes.pop("options", {})}
-        small = {"task": "mini-maths", "decoder": "lopa", "model": str(diffusion_checkpoint), "limit": 3, "warmup": 0}
-        return RunSpec(runs_dir=tmp_path / "runs", options=options, **{**small, "threads": 1, **changes})
-
-    return spec
-
-
 class Listener(Silent):
     """Remembers what it was told."""
 

@@ -36,9 +36,11 @@ def test_a_run_s_summary_by_hand(make_run: Any, make_sample: Any) -> None:
     assert summary.why == {"not extracted": 1}
     assert summary.warnings == (
         "errors=1 (33%), not scored: c",
-        "masks left in 1 answers, not scored: c",
         "not extracted=1 (50%)",
+        "truncated=1 (50%)",
+        "wrong format=1 (50%)",
     )
+    assert [(one.word, one.ids) for one in summary.reasons][:2] == [("masks left", ("c",)), ("not extracted", ("b",))]
 
 
 def test_what_a_reader_must_know_is_a_warning(make_run: Any, make_sample: Any) -> None:
