@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lopa_bench.cli import options as shared
+
+if TYPE_CHECKING:
+    from lopa_bench.results.tables import Table
+
 
 def verify(
-    cases: Annotated[Path, typer.Argument(help="JSON file with reference cases.")],
+    cases: Annotated[Path, typer.Argument(help="JSON file with a list of cases.")],
     models_dir: Annotated[
         Path | None, typer.Option(help="Folder with the cases' models; beside the file by default.")
     ] = None,
     decoder: Annotated[str | None, typer.Option(help="Only the cases of vanilla, fast-dllm, d2f or lopa.")] = None,
     device: Annotated[str, typer.Option(help="Device to decode on.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: shared.Json = False,
 ) -> None:
     """Replay reference cases and compare tokens and calls; exit 1 when any differs.
+
+    A case is what another program, such as an algorithm's authors', decoded at temperature 0: model folder, settings,
+    prompt ids, answer ids, calls made. No cases come with the package, since they need their models beside them;
+    docs/verify.md has the format and shows how to write one.
 
     Example: lopa-bench verify golden/cases.json --decoder lopa
     """
@@ -26,10 +34,10 @@ def verify(
     from lopa_bench.harness.verify import verify as run
 
     total = len(read_cases(cases, decoder))
-    with _progress(total, hidden=as_json) as advance:
+    with _progress(total, hidden=json) as advance:
         tallies = run(cases, models_dir=models_dir, decoder=decoder, device=device, on_result=advance)
-    if as_json:
-        typer.echo(json.dumps(_as_document(tallies), indent=2))
+    if json:
+        shared.print_json(_as_document(tallies))
     else:
         _print(tallies)
     raise typer.Exit(1 if any(tally.failures for tally in tallies) else 0)
@@ -66,18 +74,31 @@ def _as_document(tallies: list[Any]) -> dict[str, Any]:
     return {"equal": not any(tally.failures for tally in tallies), "decoders": rows}
 
 
-def _print(tallies: list[Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _table(tallies: list[Any]) -> Table:
+    from lopa_bench.results.tables import Column, Table
 
-    table = Table("decoder", "cases", "equal in tokens", "equal in calls")
-    for tally in tallies:
-        counts = (tally.num_cases, tally.num_equal_tokens, tally.num_equal_calls)
-        table.add_row(tally.decoder, *(str(count) for count in counts))
-    console = Console()
-    console.print(table)
+    columns = [
+        Column("decoder", "decoder"),
+        Column("cases", "cases"),
+        Column("tokens", "equal in tokens"),
+        Column("calls", "equal in calls"),
+    ]
+    rows = [
+        {
+            "decoder": tally.decoder,
+            "cases": tally.num_cases,
+            "tokens": tally.num_equal_tokens,
+            "calls": tally.num_equal_calls,
+        }
+        for tally in tallies
+    ]
+    return Table(columns, rows)
+
+
+def _print(tallies: list[Any]) -> None:
+    shared.print_table(_table(tallies))
     for tally in tallies:
         for failure in tally.failures:
-            console.print(f"{failure.id}: {failure.difference}", markup=False, highlight=False, soft_wrap=True)
+            typer.echo(f"{failure.id}: {failure.difference}")
     failed = sum(len(tally.failures) for tally in tallies)
-    console.print(f"{failed} cases differ" if failed else "all equal")
+    typer.echo(f"{failed} {'case differs' if failed == 1 else 'cases differ'}" if failed else "all equal")

@@ -1,7 +1,7 @@
 """Replays reference decodings and compares tokens and calls: the proof that the decoders are the authors' own.
 
 A case names a decoder, a model folder, the settings under the names of the program that made it, a prompt, and what
-came out. See the README of a set of cases for the fields.
+came out; docs/verify.md has the format.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from lopa_bench.models.loading import load_model
 
 DECODERS = ("vanilla", "fast-dllm", "d2f", "lopa")
 REQUIRED = ("decoder", "model", "config", "prompt", "tokens")
+COMPARED = ("forwards", "rounds", "branch_forwards", "input_lengths")
+TOLD = ("id", "source", "reported_steps")
+# Likeness to a known field from which on an unknown one is a slip, which would leave a count uncompared.
+SLIP = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,10 @@ def _check_case(case: Any, number: int, path: Path) -> None:
     missing = [key for key in REQUIRED if key not in case]
     if missing:
         raise TaskDataError(f"case {case.get('id', number)} of {path} lacks {', '.join(missing)}")
+    for key in case:
+        meant = get_close_matches(key, (*REQUIRED, *COMPARED, *TOLD), n=1, cutoff=SLIP)
+        if meant and meant[0] != key:
+            raise TaskDataError(f"case {case.get('id', number)} of {path} has '{key}'; is '{meant[0]}' meant?")
     for key, holds, wanted in (
         ("model", isinstance(case["model"], str), "the name of a folder"),
         ("config", isinstance(case["config"], dict), "an object"),
@@ -123,18 +132,33 @@ def verify(
 
     Returns:
         One tally per decoder, in the file's order.
+
+    Raises:
+        TaskDataError: the file or a model is missing or damaged.
     """
     cases = read_cases(path, decoder)
     folder = models_dir or path.parent
+    _check_models(cases, folder, path)
     models: dict[str, LanguageModel] = {}
     tallies: dict[str, Tally] = {}
     for case in cases:
         if case["model"] not in models:
-            models[case["model"]] = load_model(str(folder / case["model"]), device=device)
+            models[case["model"]] = load_model(folder / case["model"], device=device)
         result = run_case(case, models[case["model"]])
         tallies.setdefault(case["decoder"], Tally(case["decoder"])).add(result)
         on_result(result)
     return list(tallies.values())
+
+
+def _check_models(cases: list[dict[str, Any]], folder: Path, path: Path) -> None:
+    """Refuse to begin where a model is missing: half a verdict is none."""
+    names = sorted({case["model"] for case in cases})
+    missing = [name for name in names if not (folder / name / "config.json").is_file()]
+    if missing:
+        raise TaskDataError(
+            f"{path} needs {len(names)} models, and {folder} lacks {', '.join(missing)}; "
+            "give the folder that holds them: --models-dir"
+        )
 
 
 def run_case(case: dict[str, Any], model: LanguageModel) -> CaseResult:
@@ -199,7 +223,9 @@ def _translate_lopa(settings: dict[str, Any]) -> dict[str, Any]:
     """Drop what that program accepts and ignores; a forced base winner is our control `select` anchor."""
     for ignored in ("max_branches_kept", "branch_confidence_decay", "alg", "alg_temp", "diffusion_steps"):
         settings.pop(ignored, None)
-    for mode in ("branch_verification_mode", "base_branch_competition", "use_uncertainty_logic"):
+    if not settings.pop("base_branch_competition", True):
+        settings["branching_factor"] = 1  # that program then keeps the winner alone
+    for mode in ("branch_verification_mode", "use_uncertainty_logic"):
         if not settings.pop(mode, True):
             raise ConfigError(f"{mode} = false is a mode of that program that is not offered here")
     if settings.pop("verification_force_base_winner", False):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lopa_bench.cli.app import main
+from lopa_bench.decoders.registry import resolve
 from lopa_bench.errors import TaskDataError
-from lopa_bench.harness.verify import DECODERS, verify
+from lopa_bench.harness.verify import COMPARED, DECODERS, REQUIRED, TOLD, read_cases, translate, verify
+from lopa_bench.models.loading import load_model
 
 Case = dict[str, Any]
 
@@ -147,3 +151,42 @@ def test_a_missing_field_is_named(one: Case, case_file: Callable[[Any], Path]) -
 def test_a_decoder_without_cases_exits_two(golden_dir: Path, one: Case, case_file: Callable[[Any], Path]) -> None:
     assert exit_code(case_file([one]), "--models-dir", golden_dir, "--decoder", "lopa") == 2
     assert exit_code(case_file([one]), "--models-dir", golden_dir, "--decoder", "ar") == 2
+
+
+def test_a_slip_in_a_fields_name_is_told_and_a_remark_is_not(one: Case, case_file: Callable[[Any], Path]) -> None:
+    """A count under a misspelled name would never be compared."""
+    with pytest.raises(TaskDataError, match="has 'forwads'; is 'forwards' meant"):
+        read_cases(case_file([{**one, "forwads": 3}]))
+    assert read_cases(case_file([{**one, "made_on": "a laptop"}]))
+
+
+def test_missing_models_are_told_before_any_case_runs(one: Case, case_file: Callable[[Any], Path], capsys: Any) -> None:
+    path = case_file([one])
+    assert exit_code(path) == 2
+    said = capsys.readouterr().err
+    assert f"lacks {one['model']}; give the folder that holds them: --models-dir" in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_lopa_without_competition_keeps_one_branch(golden_dir: Path, cases: list[Case]) -> None:
+    """What `base_branch_competition` false is in LoPA's Dream script, whatever the branching factor."""
+    case = next(case for case in cases if case["decoder"] == "lopa" and case["config"]["branching_factor"] > 2)
+    model = load_model(golden_dir / case["model"])
+    alone, many = (
+        resolve(name, options, convention)
+        for name, convention, options in (
+            translate({**case, "config": {**case["config"], "base_branch_competition": wanted}}, model)
+            for wanted in (False, True)
+        )
+    )
+    assert (alone.branches, many.branches) == (1, case["config"]["branching_factor"] + 1)
+    assert asdict(alone) | {"branches": None} == asdict(many) | {"branches": None}
+
+
+def test_the_page_says_what_is_read(case_file: Callable[[Any], Path]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "verify.md").read_text()
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| `")]
+    fields = {name: needed.strip() == "yes" for names, needed in rows for name in re.findall("`(.*?)`", names)}
+    assert fields == {**dict.fromkeys(REQUIRED, True), **dict.fromkeys((*COMPARED, *TOLD), False)}
+    example = page[page.index("    [{") : page.index("}]") + 2]
+    assert len(read_cases(case_file(example))) == 1
