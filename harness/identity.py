@@ -18,7 +18,7 @@ from lopa_bench.tasks.base import Document, Task
 INCIDENTAL = (
     "runs_dir", "data_dir", "offline", "warmup", "threads", "preset", "limit", "samples", "subset", "problems",
     "device", "dtype", "model", "adapter", "force_adapter", "convention", "allow_code_execution",
-    "cleanup", "scorer", "isolation", "min_call_s",
+    "cleanup", "scorer", "isolation", "min_call_s", "api_key_env", "request_timeout",
 )  # fmt: skip
 CODE_FOLDERS = ("decoders", "models", "tasks")
 NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py", "tiny.py")
@@ -68,6 +68,7 @@ def run_fingerprint(settings: Settings, task: Task, first: Document, model: Mode
         "device": environment.device,
         "dtype": environment.dtype,
         "torch": environment.packages.get("torch"),
+        "version": environment.packages.get("lopa-bench"),
         "code": code_hash(),
     }
     return fingerprint(semantic)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lopa_bench.harness import identity
 from lopa_bench.harness.generation import generate_missing
 from lopa_bench.harness.job import Job, prepare
+from lopa_bench.harness.kinship import unfinished_kin
 from lopa_bench.harness.plan import Plan
 from lopa_bench.harness.problem_choice import with_more
 from lopa_bench.harness.progress import Reporter, Silent
@@ -86,6 +87,8 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None)
         found = rescore(found, chosen_of(job.settings)).run
     if found is not None and not missing_from(found.samples, job.documents):
         return _already_done(job, found, reporter)
+    if found is None and not spec.fresh and (kin := unfinished_kin(root, record)):
+        reporter.note(kin)
     with (create_run if spec.fresh else resume_or_create)(root, run_title(job.settings), record) as writer:
         if writer.record.resumed:
             _continue(writer, record, job, reporter)
@@ -102,6 +105,7 @@ def record_of(job: Job, command: tuple[str, ...]) -> RunRecord:
     from lopa_bench.harness.environment import describe
 
     environment = describe(job.plan.device, job.plan.dtype, int(job.settings["batch_size"]))
+    environment = environment.model_copy(update={"code": identity.code_hash()})
     model = job.source.info()
     return run_record(
         job.settings,
@@ -140,7 +144,9 @@ def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
 
 def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter) -> None:
     """Tell that the run goes on: from now on it is about the problems it was about before and those asked now."""
-    reporter.note(f"going on with run {writer.path.name}, which holds {len(writer.done)} answers")
+    failed = len(writer.samples) - len(writer.done)
+    again = f"; {failed} more that failed are tried again if they are asked for" if failed else ""
+    reporter.note(f"going on with run {writer.path.name}, which holds {len(writer.done)} answers{again}")
     choice = with_more(job.choice, job.task, str(writer.record.configuration["problems"].value))
     problems = record.configuration["problems"].model_copy(update={"value": choice.indices})
     changes = {

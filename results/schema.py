@@ -144,7 +144,10 @@ class DecoderInfo(Record):
 
 
 class Environment(Record):
-    """Where a run ran. Speeds are comparable only where device, dtype, packages and batch agree."""
+    """Where a run ran. Speeds are comparable only where device, dtype, packages and batch agree.
+
+    `code` is a sha256 of this program's sources that decide answers, empty where that was not recorded.
+    """
 
     python: str = ""
     platform: str = ""
@@ -156,6 +159,7 @@ class Environment(Record):
     num_threads: NonNegativeInt = 0
     batch_size: NonNegativeInt = 1
     world_size: NonNegativeInt = 1
+    code: str = ""
     git_commit: str | None = None
     git_dirty: bool | None = None
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 import torch
+from fakes import write_checkpoint
 
 from lopa_bench.errors import PrerequisiteError
+from lopa_bench.harness import identity
 from lopa_bench.harness.progress import Silent
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
@@ -181,6 +183,58 @@ def test_weights_that_do_not_fit_are_one_sentence(start: Start, monkeypatch: pyt
     ):
         run(start())
     assert load_run("last", start().runs_dir or "").status == "failed"
+
+
+def stop_a_run(spec: RunSpec) -> None:
+    """Leave a run with one answer of those asked for."""
+
+    class Impatient(Silent):
+        def sampled(self, *_: Any) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(spec, Impatient())
+
+
+def test_what_keeps_a_stopped_run_from_being_gone_on_with_is_named(
+    start: Start, tmp_path: Path, diffusion_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Path(shutil.copytree(diffusion_checkpoint, tmp_path / "model"))
+    spec = start(model=str(model))
+    stop_a_run(spec)
+    listener = Listener()
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "code_hash", lambda: "changed")
+        assert run(spec, listener).num_new == 3
+    words = (
+        "run 0001-mini-maths-lopa-2-branches-model has the same settings and is unfinished, but cannot be gone on with"
+    )
+    assert f"{words}: lopa-bench's code changed since; a new run begins" in listener.notes
+    other = write_checkpoint(tmp_path / "other", seed=1)
+    shutil.copytree(other, model, dirs_exist_ok=True)
+    assert run(spec, listener).num_new == 3
+    assert f"{words}: the weights changed since; a new run begins" in listener.notes
+    assert len(list((tmp_path / "runs").glob("0*"))) == 3
+
+
+def test_a_run_of_other_settings_is_no_news(start: Start) -> None:
+    stop_a_run(start())
+    listener = Listener()
+    run(start(options={"branches": 3}), listener)
+    assert [note for note in listener.notes if "gone on with" in note] == []
+
+
+@pytest.mark.parametrize("package", ["torch", "lopa-bench"])
+def test_another_version_of_a_package_makes_another_run(
+    start: Start, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    from lopa_bench.harness import environment
+
+    assert run(start(limit=1)).num_new == 1
+    assert run(start(limit=1)).num_new == 0
+    versions = environment.versions
+    monkeypatch.setattr(environment, "versions", lambda names: versions(names) | {package: "0.0.0"})
+    assert run(start(limit=1)).num_new == 1
 
 
 def test_a_long_run_is_announced(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
