@@ -10,27 +10,30 @@ from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
     from lopa_bench.harness.environment import Backend
+    from lopa_bench.harness.sandbox import Way
     from lopa_bench.results.tables import Table
 
 Device = Annotated[str, typer.Option(help="Device to check the decoders on.")]
 
 
 def doctor(device: Device = "cpu", json: shared.Json = False) -> None:
-    """Print versions, devices and backends, and check the decoders on tiny random networks; exit 1 when a check fails.
+    """Print versions, devices and isolation, and check the decoders on tiny random networks; exit 1 when a check fails.
 
     Example: lopa-bench doctor --device cuda
     """
     from lopa_bench.harness import environment
     from lopa_bench.harness.equivalence import checks
+    from lopa_bench.harness.sandbox import ways
 
     environment.choose_device(device)
-    versions, backends = environment.versions(), environment.backends()
+    versions, backends, isolation = environment.versions(), environment.backends(), ways()
     if not json:
         shared.print_table(_versions(versions))
         shared.print_table(_backends(backends))
+        shared.print_table(_isolation(isolation))
     outcomes = list(checks(device))
     if json:
-        _print_json(versions, backends, outcomes)
+        _print_json(versions, backends, isolation, outcomes)
     else:
         shared.print_table(_checks(outcomes))
     raise typer.Exit(0 if all(outcome.ok for outcome in outcomes) else 1)
@@ -72,13 +75,26 @@ def _checks(outcomes: list[Any]) -> Table:
     return Table([Column(key, key) for key in ("check", "holds", "seen")], rows, "checks", notes)
 
 
-def _print_json(versions: dict[str, str | None], backends: list[Backend], outcomes: list[Any]) -> None:
+def _isolation(found: list[Way]) -> Table:
+    from lopa_bench.results.tables import Column, Row, Table
+
+    rows: list[Row] = [
+        {"isolation": one.name, "works": one.works, "taken": one.is_taken, "remark": one.remark or "-"} for one in found
+    ]
+    keys = ("isolation", "works", "taken", "remark")
+    return Table([Column(key, key) for key in keys], rows, "programs that models write are run in")
+
+
+def _print_json(
+    versions: dict[str, str | None], backends: list[Backend], isolation: list[Way], outcomes: list[Any]
+) -> None:
     import json
     from dataclasses import asdict
 
     document = {
         "versions": versions,
         "backends": [asdict(one) for one in backends],
+        "isolation": [asdict(one) for one in isolation],
         "checks": [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in outcomes],
         "ok": all(one.ok for one in outcomes),
     }

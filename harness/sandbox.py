@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,27 @@ def choose_isolation(kind: Kind | None = None) -> Isolation:
     if kind == "bubblewrap":
         raise PrerequisiteError(f"isolation by bubblewrap was asked for, but {reason}")
     return isolations.limits_only(reason)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of keeping programs apart: whether it works on this machine, whether it is the one taken, and why not."""
+
+    kind: Kind
+    name: str
+    works: bool
+    is_taken: bool
+    remark: str
+
+
+def ways() -> list[Way]:
+    """Return every way of keeping programs apart, each tried here by starting a child."""
+    with _PROBING:
+        best, reason = _best()
+    first = Way("bubblewrap", best.name if best else "bubblewrap", best is not None, best is not None, reason)
+    fallback = isolations.limits_only("the way taken where bubblewrap does not work" if best else reason)
+    try:
+        Sandbox(kind="limits", import_from=[]).open().close()
+    except ScorerError as error:
+        return [first, Way("limits", fallback.name, False, False, str(error))]
+    return [first, Way("limits", fallback.name, True, best is None, fallback.warning or "")]

@@ -173,6 +173,7 @@ def test_the_doctor_finds_nothing_wrong(lopa_bench: Any) -> None:
     backends = {one["device"]: one for one in document["backends"]}
     assert set(backends) == {"cuda", "npu", "cpu"}
     assert all(one["available"] or one["why"] for one in backends.values())
+    assert [one["kind"] for one in document["isolation"]] == ["bubblewrap", "limits"]
     assert len(document["checks"]) >= 8
 
 
