@@ -18,7 +18,9 @@ from lopa_bench.cli.analyse import analyse
 from lopa_bench.cli.baseline import app as baseline
 from lopa_bench.cli.check import check
 from lopa_bench.cli.compare import compare
+from lopa_bench.cli.data import data
 from lopa_bench.cli.demo import demo
+from lopa_bench.cli.describe import describe
 from lopa_bench.cli.doctor import doctor
 from lopa_bench.cli.export import export
 from lopa_bench.cli.frontier import frontier
@@ -29,6 +31,7 @@ from lopa_bench.cli.rescore import rescore
 from lopa_bench.cli.run import run
 from lopa_bench.cli.show import show
 from lopa_bench.cli.sweep import sweep
+from lopa_bench.cli.trace import trace
 from lopa_bench.cli.train import train
 from lopa_bench.cli.verify import verify
 from lopa_bench.errors import LopaBenchError
@@ -87,7 +90,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "check": check,
     "frontier": frontier,
     "analyse": analyse,
+    "trace": trace,
     "list": list_,
+    "describe": describe,
     "verify": verify,
     "train": train,
     "doctor": doctor,
@@ -95,6 +100,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in COMMANDS.items():
     app.command(name)(command)
 app.add_typer(baseline, name="baseline")
+app.add_typer(data, name="data")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lopa_bench.errors import ModelError
+from lopa_bench.errors import ConfigError, ModelError
 from lopa_bench.results.tables import Column, Row, Table
 
 # What fits a screen; JSON, CSV, Markdown and LaTeX have all columns.
@@ -73,6 +73,7 @@ def decoders() -> Table:
     """Return every option of every decoder."""
     from lopa_bench.decoders.options import describe
     from lopa_bench.decoders.registry import decoder_types
+    from lopa_bench.harness.server_settings import ServerDecoder
 
     rows: list[Row] = [
         {
@@ -82,7 +83,7 @@ def decoders() -> Table:
             "aliases": ", ".join(option["aliases"]) or "-",
             "meaning": option["help"],
         }
-        for name, kind in decoder_types().items()
+        for name, kind in [*decoder_types().items(), (ServerDecoder.name, ServerDecoder)]
         for option in describe(kind.config_type)
     ]
     columns = [Column(key, key) for key in ("decoder", "option", "default", "aliases", "meaning")]
@@ -93,10 +94,12 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def tasks() -> Table:
-    """Return all tasks."""
+def tasks(data_dir: Path | None = None) -> Table:
+    """Return all tasks, with where their problems would come from."""
+    from lopa_bench.harness.data_check import where_data_are
     from lopa_bench.harness.task_source import all_tasks
 
+    folder = data_dir.expanduser() if data_dir else None
     rows: list[Row] = [
         {
             "task": task.name,
@@ -104,7 +107,7 @@ def tasks() -> Table:
             "accuracy is": task.metric,
             "tokens": task.max_new_tokens,
             "defined by": task.origin,
-            "data": "--data-dir, or the hub" if task.needs_data else "none needed",
+            "data": where_data_are(task.name, folder),
             "citation": task.citation,
         }
         for task in all_tasks()
@@ -112,12 +115,25 @@ def tasks() -> Table:
     columns = [
         Column(key, key) for key in ("task", "family", "accuracy is", "tokens", "defined by", "data", "citation")
     ]
-    return Table(columns, rows)
+    notes = ["`lopa-bench describe TASK` prints a task's settings, data and one whole prompt."]
+    if folder is None:
+        notes.append("Files of your own instead of the hub's: --data-dir DIR or LOPA_BENCH_DATA.")
+    return Table(columns, rows, notes=notes)
 
 
-def presets() -> Table:
-    """Return the published settings."""
+def presets(task: str | None = None, decoder: str | None = None) -> Table:
+    """Return the published settings, those of one task or decoder when told; ConfigError when there is none such."""
+    from lopa_bench.decoders.registry import decoder_type
+    from lopa_bench.harness.task_source import known_name
     from lopa_bench.tasks.presets import PRESETS
+
+    if decoder is not None:
+        decoder_type(decoder)
+    chosen = [one for one in PRESETS.values() if decoder in (None, one.decoder)]
+    if task is not None:
+        chosen = [one for one in chosen if one.task == known_name(task)]
+    if not chosen:
+        raise ConfigError(f"there are no presets of task {task} with decoder {decoder}; `list presets` shows all")
 
     rows: list[Row] = [
         {
@@ -134,11 +150,12 @@ def presets() -> Table:
             "stands for": ", ".join(preset.published) or "-",
             "open question": preset.open_question or "-",
         }
-        for preset in PRESETS.values()
+        for preset in chosen
     ]
     keys = ("preset", "task", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note")
     keys += ("stands for", "open question")
-    return Table([Column(key, key) for key in keys], rows)
+    notes = ("`lopa-bench describe PRESET` prints all that its authors stated.",)
+    return Table([Column(key, key) for key in keys], rows, notes=notes)
 
 
 def published(paper: str | None) -> Table:

@@ -18,9 +18,8 @@ from lopa_bench.harness import lm_eval_files
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.base import Document, Entry, Judgement
 from lopa_bench.tasks.data_files import SplitData, load_split
-from lopa_bench.tasks.maths_tasks import MATHS_TASKS, MathsDefinition
+from lopa_bench.tasks.maths_tasks import MathsDefinition
 
-DEFINITIONS = MATHS_TASKS
 FEWSHOT_SEED = 1234
 INVALID = "[invalid]"
 

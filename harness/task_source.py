@@ -9,9 +9,12 @@ from typing import Any, cast
 from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.harness.code_scoring import ScoringSettings
 from lopa_bench.harness.code_task import CodeTask, find_code_task
-from lopa_bench.harness.lm_eval_tasks import DEFINITIONS, ChatTemplate, LmEvalTask, PromptSettings
+from lopa_bench.harness.lm_eval_tasks import ChatTemplate, LmEvalTask, PromptSettings
 from lopa_bench.tasks.base import Task
+from lopa_bench.tasks.code_data import DATA_SETS
 from lopa_bench.tasks.code_tasks import CODE_TASKS, code_task_name
+from lopa_bench.tasks.data_files import Split
+from lopa_bench.tasks.maths_tasks import MATHS_TASKS, maths_task_name
 from lopa_bench.tasks.registry import get_task, task_names
 
 
@@ -36,7 +39,7 @@ def all_tasks() -> list[TaskFacts]:
     ]
     defined = [
         TaskFacts(one.name, one.family, one.headline, one.max_new_tokens, f"lm-eval {one.yaml}", True, one.citation)
-        for one in DEFINITIONS.values()
+        for one in MATHS_TASKS.values()
     ]
     return generated + defined + [_code_facts(name) for name in CODE_TASKS]
 
@@ -48,9 +51,9 @@ def _code_facts(name: str) -> TaskFacts:
 
 
 def known_name(name: str) -> str:
-    """Return a task's own name for any spelling of it (`gsm8k_cot`); ConfigError with the nearest when unknown."""
-    names = (*task_names(), *DEFINITIONS, *CODE_TASKS)
-    plain = name.lower().replace("_", "-")
+    """Return a task's own name for any spelling of it (`minerva_math`); ConfigError with the nearest when unknown."""
+    names = (*task_names(), *MATHS_TASKS, *CODE_TASKS)
+    plain = maths_task_name(name)
     if (code := code_task_name(name)) in CODE_TASKS:
         return code
     if plain not in names:
@@ -62,6 +65,17 @@ def facts(name: str) -> TaskFacts:
     """Return the facts of one task."""
     plain = known_name(name)
     return next(task for task in all_tasks() if task.name == plain)
+
+
+def splits_of(name: str) -> tuple[Split, ...]:
+    """Return the splits that a task's problems and shots come from; none for a generated task."""
+    plain = known_name(name)
+    if plain in CODE_TASKS:
+        return (DATA_SETS[CODE_TASKS[plain].data],)
+    if plain in MATHS_TASKS:
+        one = MATHS_TASKS[plain]
+        return (one.test,) if one.shots is None else (one.test, one.shots)
+    return ()
 
 
 def find_task(
@@ -85,8 +99,8 @@ def find_task(
     prompts = PromptSettings(num_fewshot, chat_template, multiturn, system_instruction)
     if plain in CODE_TASKS:
         return find_code_task(plain, data_dir=data_dir, prompts=prompts, first=first, scoring=scoring)
-    if plain in DEFINITIONS:
-        return cast(Task, LmEvalTask(DEFINITIONS[plain], data_dir, prompts, first))
+    if plain in MATHS_TASKS:
+        return cast(Task, LmEvalTask(MATHS_TASKS[plain], data_dir, prompts, first))
     if num_fewshot:
         raise ConfigError(f"task {plain} has no few-shot prompts; leave --num-fewshot out")
     if chat_template is not None or system_instruction:
