@@ -20,7 +20,7 @@ from lopa_bench.results import rescoring
 from lopa_bench.results.rescoring import Change
 from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Setting, Summary
 from lopa_bench.results.store import StoredRun
-from lopa_bench.results.summary import summarise
+from lopa_bench.results.summary import end_status, summarise
 from lopa_bench.results.tables import Column, Row, Table
 from lopa_bench.tasks.base import Document, Task
 
@@ -80,8 +80,7 @@ def rescore(
         entry = rescoring.entry(run.record, before, after, changed)
         record = record.model_copy(update={"rescored": (*record.rescored, entry)})
         if record.status in FINISHED:
-            status = "finished with errors" if after.num_errors else "finished"
-            record = record.model_copy(update={"status": status})
+            record = record.model_copy(update={"status": end_status(after)})
         after = summarise(record, samples)
         run = rescoring.store_verdicts(run, record, samples, after)
     return Rescored(run, before, after, changed, scoring)

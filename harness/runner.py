@@ -24,7 +24,7 @@ from lopa_bench.harness.settings import RunSpec
 from lopa_bench.harness.task_source import end_scoring
 from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Summary
 from lopa_bench.results.store import StoredRun, find_resumable, load_run
-from lopa_bench.results.summary import summarise
+from lopa_bench.results.summary import end_status, summarise
 from lopa_bench.results.writer import RunWriter, create_run, reopen_run, resume_or_create
 
 if TYPE_CHECKING:
@@ -158,4 +158,4 @@ def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter
 
 def _finish(writer: RunWriter) -> None:
     summary = summarise(writer.record, writer.samples)
-    writer.finish(summary, "finished with errors" if summary.num_errors else "finished")
+    writer.finish(summary, end_status(summary))

@@ -13,6 +13,7 @@ from lopa_bench.results.schema import (
     MetricValue,
     RunRecord,
     SampleRecord,
+    Status,
     Summary,
     TimeLedger,
     TokenLedger,
@@ -76,6 +77,11 @@ def why_blocked(samples: Sequence[SampleRecord]) -> str | None:
 
 def _without_value(figure: MetricValue) -> MetricValue:
     return figure.model_copy(update={"value": None, "interval": None})
+
+
+def end_status(summary: Summary) -> Status:
+    """Return the status of a run that is done: samples without a verdict are said in it."""
+    return "finished with errors" if summary.num_errors else "finished"
 
 
 def measure(metric: Metric, samples: Sequence[SampleRecord]) -> MetricValue:
