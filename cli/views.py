@@ -49,7 +49,8 @@ def _score_column(name: str, metric: str) -> Column:
     """Return the column of a score, named by what sets it apart from the headline: its filter, for most."""
     from lopa_bench.results.rows import score_column
 
-    words = name.removeprefix(metric.partition(",")[0]).replace(",", " ").strip()
+    plain = name.removesuffix(",none")  # lm-eval's word for a score without a filter
+    words = plain.removeprefix(metric.partition(",")[0]).replace(",", " ").strip()
     return replace(score_column(name), title=f"{words or name} %")
 
 
@@ -117,8 +118,15 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from setting_lines(plan.settings, [name for name in plan.settings if name != "problems"])
     low, high = plan.rounds
     all_low, all_high = plan.total_rounds
+    if plan.is_remote:
+        yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
+        yield "rounds and memory: the server's own, not known here"
+        return
     yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
-    yield f"rounds: {low} to {high} for a full answer, {all_low} to {all_high} in all; fewer where answers end early"
+    yield (
+        f"rounds: {low} to {high} for a full answer{_slots(plan)}, {all_low} to {all_high} in all; "
+        "fewer where answers end early"
+    )
     cut = " (too long: its beginning will be cut)" if plan.prompts_too_long else ""
     yield f"longest prompt: {plan.longest_prompt} tokens{cut}"
     memory = plan.memory
@@ -126,6 +134,16 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         f"memory: about {size(memory.total)} on {plan.device} in {plan.dtype}: weights {size(memory.weights)} "
         f"({plan.num_parameters:,} parameters), cache {size(memory.cache)}, logits {size(memory.logits)}"
     )
+
+
+def _slots(plan: Plan) -> str:
+    """Return " (256 slots, 8 blocks of 32)", as far as the decoder has blocks."""
+    slots, block = plan.settings.get("max_new_tokens"), plan.settings.get("block_size")
+    if slots is None or not isinstance(slots.value, int):
+        return ""
+    if block is None or not isinstance(block.value, int) or not block.value:
+        return f" ({slots.value} slots)"
+    return f" ({slots.value} slots, {-(-slots.value // block.value)} blocks of {block.value})"
 
 
 def size(num_bytes: int) -> str:
@@ -199,7 +217,7 @@ def samples_table(run: StoredRun) -> Table:
             "extracted": sample.extracted or "-",
             "ended by": sample.stopped_by or "-",
             "useful": sample.tokens.useful,
-            "rounds": sample.work.rounds,
+            "rounds": sample.work.rounds if sample.work.model_calls else None,
             "tpf": sample.tokens.useful / sample.work.rounds if sample.work.rounds else None,
             "seconds": sample.time.total_s,
         }

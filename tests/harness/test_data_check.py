@@ -11,6 +11,7 @@ import pytest
 
 from lopa_bench.errors import ConfigError, TaskDataError
 from lopa_bench.harness.data_check import check_data, where_data_are
+from lopa_bench.harness.problem_choice import SUBSETS
 from lopa_bench.harness.task_card import kind_of, preset_facts, task_card
 from lopa_bench.harness.task_source import all_tasks, known_name, splits_of
 from lopa_bench.tasks.presets import PRESETS
@@ -111,3 +112,13 @@ def test_names_are_found_or_the_nearest_is_told() -> None:
     assert (kind_of("gsm8k_cot"), kind_of("lopa-dream-gsm8k")) == ("task", "preset")
     with pytest.raises(ConfigError, match="did you mean 'lopa-dream-gsm8k'"):
         kind_of("lopa-dream-gsm9k")
+
+
+def test_the_page_about_tasks_names_every_task_and_every_file() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
+    for task in all_tasks():
+        assert f"`{task.name.removesuffix('-instruct')}`" in page
+        for split in splits_of(task.name):
+            assert f"`{split.file_stem}.jsonl.gz`" in page
+    for name, size in SUBSETS.items():
+        assert f"`--subset {name}`" in page and f" {size} " in page

@@ -12,6 +12,8 @@ import pytest
 from lopa_bench.errors import PrerequisiteError, ScorerError, TaskDataError
 from lopa_bench.harness.lm_eval_files import load_yaml
 from lopa_bench.harness.lm_eval_tasks import LmEvalTask, PromptSettings
+from lopa_bench.harness.runner import run
+from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.maths_tasks import MATH_TEST, MATHS_TASKS, MathsDefinition, maths_task_name
 
@@ -171,3 +173,38 @@ def test_every_definition_names_the_hub_s_data(definition: MathsDefinition) -> N
 )
 def test_other_spellings(given: str, name: str) -> None:
     assert maths_task_name(given) == name
+
+
+def spec(tmp_path: Path, checkpoint: Path, **more: Any) -> RunSpec:
+    return RunSpec(
+        task="minerva_math", decoder="d2f", model=str(checkpoint), data_dir=write(tmp_path), runs_dir=tmp_path / "runs",
+        num_fewshot=0, warmup=0, threads=1, options={"max_new_tokens": 8, "block_size": 4}, **more,
+    )  # fmt: skip
+
+
+@needs_math
+def test_math_goes_through_the_main_path(tmp_path: Path, diffusion_checkpoint: Path) -> None:
+    result = run(spec(tmp_path, diffusion_checkpoint))
+    assert result.run is not None and result.summary is not None
+    task = result.run.record.task
+    assert (task.name, task.version, task.num_documents, task.num_available, task.partial) == (
+        "math",
+        "3.1",
+        4,
+        5000,
+        True,
+    )
+    assert any("holds 4 problems of math" in note for note in result.plan.notes)
+    assert set(result.summary.scores) == {"exact_match,none", "math_verify,none"}
+    assert [sample.id for sample in result.run.samples] == [f"math-{index:04d}" for index in range(4)]
+
+
+def test_a_missing_package_ends_a_run_before_anything_is_made(
+    tmp_path: Path, diffusion_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == "antlr4" else find(name))
+    monkeypatch.setattr("lopa_bench.models.loading.load_model", lambda *_, **__: pytest.fail("a model was loaded"))
+    with pytest.raises(PrerequisiteError, match=r"\(antlr4\): pip install 'lopa-bench\[math\]'"):
+        run(spec(tmp_path, diffusion_checkpoint))
+    assert not (tmp_path / "runs").exists()
