@@ -118,10 +118,6 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from setting_lines(plan.settings, [name for name in plan.settings if name != "problems"])
     low, high = plan.rounds
     all_low, all_high = plan.total_rounds
-    if plan.is_remote:
-        yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
-        yield "rounds and memory: the server's own, not known here"
-        return
     yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
     yield (
         f"rounds: {low} to {high} for a full answer{_slots(plan)}, {all_low} to {all_high} in all; "

@@ -38,7 +38,7 @@ def test_a_run_prints_its_plan_its_table_and_why_the_score_is_low(call: Any, sma
     assert code == 0
     assert "  tau_conf = 0.5  (flag)" in err and "  tau_add = 0.1  (default)" in err
     assert "samples: 2 of 400 (the first 2): 0-1" in err and "problems =" not in err
-    assert "memory: about" in err and "rounds: 1 to 8" in err
+    assert "memory: about" in err and "rounds: 1 to 8 for a full answer (8 slots, 2 blocks of 4), 2 to 16 in all;" in err
     assert "lopa, 2 branches" in out and "TPF" in out
     assert "not right: " in out and "answers ended by: " in out and "note: partial: 2 of 400" in out
     assert Path("runs/0001-mini-maths-lopa-2-branches-tiny-diffusion/summary.json").is_file()
