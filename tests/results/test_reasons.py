@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lopa_bench.results.reasons import MEANINGS, reasons, words_of
+from lopa_bench.results.reasons import MEANINGS, UNSCORED, reasons, words_of
 from lopa_bench.results.schema import Why
 
 STRICT, FLEXIBLE = "exact_match,strict-match", "exact_match,flexible-extract"
@@ -68,6 +69,11 @@ def test_a_run_s_reasons_name_samples_and_say_what_they_mean(make_sample: Any) -
 
 def test_every_word_has_a_meaning() -> None:
     assert set(Why) <= set(MEANINGS)
+
+
+def test_the_page_on_runs_names_every_word() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "runs.md").read_text()
+    assert [word for word in MEANINGS if word != UNSCORED and f"`{word}`" not in page] == []
 
 
 def test_no_samples_have_no_reasons() -> None:
