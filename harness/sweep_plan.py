@@ -128,7 +128,7 @@ def plan_cells(cells: Sequence[Cell], *, consent_needed: bool = True) -> list[Pl
 def _planned(cell: Cell, consent_needed: bool) -> PlannedCell:
     job = prepare(replace(cell.spec, dry_run=True))
     if consent_needed:
-        _require_consent(job)
+        require_consent_of(job)
     record = _record(job)
     root = Path(str(job.settings["runs_dir"]))
     run = None if record is None else find_resumable(root, record.fingerprint)
@@ -136,7 +136,8 @@ def _planned(cell: Cell, consent_needed: bool) -> PlannedCell:
     return PlannedCell(cell, job.plan, job.asked, missing, run, record)
 
 
-def _require_consent(job: Job) -> None:
+def require_consent_of(job: Job) -> None:
+    """Refuse a job that would run programs without the user's consent."""
     from lopa_bench.harness.code_task import CodeTask
     from lopa_bench.harness.consent import require_consent
 
