@@ -98,10 +98,17 @@ class Decoder(ABC):
         """Ids of [start, stop) as [1, T]."""
         return torch.tensor([canvas.tokens[start:stop]], dtype=torch.long)
 
-    def _score(self, logits: Tensor, first: int, strategy: str, generator: torch.Generator) -> list[Scores]:
-        """Candidates of each branch on the host, the mask id ruled out unless it is allowed."""
+    def _score(
+        self,
+        logits: Tensor,
+        first: int,
+        strategy: str,
+        generator: torch.Generator,
+        only: Sequence[int] | None = None,
+    ) -> list[Scores]:
+        """Candidates of each branch on the host, for `only` these positions where given; no mask id unless allowed."""
         forbid(logits, self.forbidden_id)
-        return host_scores(logits, first, strategy, self.config.sampling, generator)
+        return host_scores(logits, first, strategy, self.config.sampling, generator, only or None)
 
     @property
     def forbidden_id(self) -> int | None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lopa_bench.errors import NaNLogits
 
+NAN = float("nan")
 STRATEGIES = ("probability", "margin", "neg_entropy")
 STRATEGY_ALIASES = {"default": "probability", "confidence": "probability", "margin_confidence": "margin"}
 
@@ -125,7 +126,26 @@ def host_scores(
     strategy: str = "probability",
     sampling: Sampling = Sampling(),
     generator: torch.Generator | None = None,
+    only: Sequence[int] | None = None,
 ) -> list[Scores]:
-    """Candidates of B branches on the host; logits [B, rows, vocab_size], row 0 standing at position `first`."""
-    rows = to_host(*candidates(logits, strategy, sampling, generator))
-    return [Scores(first, *branch) for branch in zip(*rows, strict=True)]
+    """Candidates of B branches on the host.
+
+    Args:
+        logits: [B, rows, vocab_size], row 0 standing at absolute position `first`.
+        strategy: as for `candidates`.
+        sampling: as for `candidates`.
+        generator: as for `candidates`.
+        only: absolute positions that candidates are wanted for; the others' confidence and probability are NaN.
+    """
+    if only is None or len(only) == logits.shape[1]:
+        rows = to_host(*candidates(logits, strategy, sampling, generator))
+        return [Scores(first, *branch) for branch in zip(*rows, strict=True)]
+    # A row's candidate does not depend on other rows, so that leaving out filled slots changes nothing but the time.
+    index = torch.tensor(only, dtype=torch.long) - first
+    some = to_host(*candidates(logits[:, index.to(logits.device)], strategy, sampling, generator))
+    spread = [
+        torch.full(logits.shape[:2], fill, dtype=one.dtype) for one, fill in zip(some, (NAN, NAN, 0), strict=True)
+    ]
+    for whole, part in zip(spread, some, strict=True):
+        whole[:, index] = part
+    return [Scores(first, *branch) for branch in zip(*spread, strict=True)]

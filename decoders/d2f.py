@@ -99,7 +99,8 @@ class D2FDecoder(Decoder):
             )
             if window.num_commit:
                 cache.commit()
-            [scores] = self._score(logits, window.first, self.config.strategy, generator)
+            masks = canvas.masks(window.first, len(canvas))
+            [scores] = self._score(logits, window.first, self.config.strategy, generator, masks)
             chosen = rule.fill(canvas, scores)
             done = canvas.completed
             rule.settle(canvas, done)

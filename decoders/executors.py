@@ -15,8 +15,8 @@ from lopa_bench.models.cache import KVCache
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.visibility import Visibility
 
-Scorer = Callable[[Tensor, int], list[Scores]]
-"""(logits [B, rows, vocab_size], first position) -> candidates of each branch on the host."""
+Scorer = Callable[[Tensor, int, Sequence[int]], list[Scores]]
+"""(logits [B, rows, vocab_size], first position, positions wanted) -> candidates of each branch on the host."""
 
 
 class Executor(Protocol):
@@ -29,6 +29,11 @@ class Executor(Protocol):
 
     def commit(self, winner: int) -> None:
         """Make the winner's finished blocks part of the shared prefix."""
+
+
+def open_slots(canvases: Sequence[Canvas], window: Window) -> list[int]:
+    """Absolute positions that are masked in any of the canvases; nothing is ever asked of the others."""
+    return sorted({slot for canvas in canvases for slot in canvas.masks(window.first, len(canvas))})
 
 
 class PackedExecutor:
@@ -53,7 +58,7 @@ class PackedExecutor:
             lengths=[len(canvas) - window.start for canvas in canvases],
         )
         self.num_calls += 1
-        return self.scorer(logits, window.first)
+        return self.scorer(logits, window.first, open_slots(canvases, window))
 
     def commit(self, winner: int) -> None:
         """Copy the winner's staged keys into the prefix; the others' are dropped."""
@@ -89,7 +94,7 @@ class SequentialExecutor:
             span = slice(window.start, window.start + window.num_commit)
             keys, values = self.cache.keys[..., span, :], self.cache.values[..., span, :]
             self._kept.append((keys.clone(), values.clone(), self.cache.staged_boundary))
-        return self.scorer(logits, window.first)[0]
+        return self.scorer(logits, window.first, open_slots([canvas], window))[0]
 
     def commit(self, winner: int) -> None:
         """Put the winner's keys back into their slots and commit them."""

@@ -127,7 +127,9 @@ class LoPADecoder(Decoder):
         cache = self.model.new_cache(capacity) if rule.uses_cache else None
         kind = PackedExecutor if self.config.packed else SequentialExecutor
         strategy = self.config.strategy
-        return kind(self.model, cache, lambda logits, first: self._score(logits, first, strategy, generator))
+        return kind(
+            self.model, cache, lambda logits, first, only: self._score(logits, first, strategy, generator, only)
+        )
 
     def _judge(self, canvas: Canvas, branch: Branch, scores: Scores) -> BranchInfo:
         masks = branch.canvas.active_masks

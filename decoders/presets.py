@@ -14,6 +14,10 @@ _PIPELINE = {**_AUTHORS, "whole_blocks": True}
 _LOPA = {**_PIPELINE, "full_attention": True, "least_confident": 1.0, "creation_weight": 0.0}
 
 
+BRANCH_WORDS = {"branches": 1, "lookahead": 0, "branching_factor": 1}
+"""The three ways to say how many branches LoPA takes, each with the least there can be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Convention:
     """One program's reading of one decoder.

@@ -13,7 +13,7 @@ from lopa_bench.decoders.d2f import D2FDecoder
 from lopa_bench.decoders.fast_dllm import FastDLLMDecoder
 from lopa_bench.decoders.lopa import LoPADecoder
 from lopa_bench.decoders.options import DecoderConfig, build, names_of, whole_number
-from lopa_bench.decoders.presets import CONVENTIONS, Convention
+from lopa_bench.decoders.presets import BRANCH_WORDS, CONVENTIONS, Convention
 from lopa_bench.decoders.vanilla import VanillaDecoder
 from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.models.language_model import LanguageModel
@@ -90,13 +90,10 @@ def resolve(decoder: str, options: Mapping[str, Any] | None = None, preset: str 
     return replace(config, **changes)
 
 
-_BRANCH_WORDS = ("branches", "lookahead", "branching_factor")
-
-
 def _count_branches(options: dict[str, Any], found: Convention | None) -> dict[str, Any]:
     """Turn `lookahead` and `branching_factor` into `branches`, refusing contradictions."""
     wanted: dict[str, int] = {}
-    counts = {key: whole_number(key, options[key]) for key in options if key.replace("-", "_") in _BRANCH_WORDS}
+    counts = {key: _num_branches(key, options[key]) for key in options if key.replace("-", "_") in BRANCH_WORDS}
     options = {key: value for key, value in options.items() if key not in counts}
     if "branches" in counts:
         wanted["branches"] = counts["branches"]
@@ -117,6 +114,13 @@ def _count_branches(options: dict[str, Any], found: Convention | None) -> dict[s
     if wanted:
         options["branches"] = next(iter(wanted.values()))
     return options
+
+
+def _num_branches(word: str, value: Any) -> int:
+    number, least = whole_number(word, value), BRANCH_WORDS[word.replace("-", "_")]
+    if number < least:
+        raise ConfigError(f"{word} = {number} is out of range; it must be at least {least}")
+    return number
 
 
 def create(

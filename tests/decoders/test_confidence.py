@@ -9,7 +9,7 @@ import torch
 from fakes_models import sure
 from scipy.stats import chisquare
 
-from lopa_bench.decoders.confidence import Sampling, candidates, filter_logits, forbid, host_scores, to_host
+from lopa_bench.decoders.confidence import STRATEGIES, Sampling, candidates, filter_logits, forbid, host_scores, to_host
 from lopa_bench.decoders.semi_autoregressive import LLaDARule, llada_candidates
 from lopa_bench.errors import DecodeError
 
@@ -162,3 +162,14 @@ def test_rows_are_read_by_absolute_position() -> None:
     logits = torch.stack([sure(token, 0.5) for token in range(4)])[None]
     [scores] = host_scores(logits, 10)
     assert scores.at([12, 10]).token.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_candidates_of_some_positions_are_those_among_all(strategy: str) -> None:
+    logits = torch.randn(3, 7, 11, generator=torch.Generator().manual_seed(3))
+    everywhere = host_scores(logits.clone(), 20, strategy)
+    some = host_scores(logits.clone(), 20, strategy, only=[21, 25])
+    for whole, part in zip(everywhere, some, strict=True):
+        for name in ("confidence", "probability", "token"):
+            assert torch.equal(getattr(whole.at([21, 25]), name), getattr(part.at([21, 25]), name))
+        assert part.confidence.isnan().sum() == 5

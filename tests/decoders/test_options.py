@@ -112,7 +112,7 @@ def test_switches_are_read_from_words(value: Any) -> None:
         ("lopa", "branches", None, "not a whole number"),
         ("lopa", "lookahead", "x", "not a whole number"),
         ("lopa", "branches", 0, "at least 1"),
-        ("lopa", "lookahead", -1, "at least 1"),
+        ("lopa", "lookahead", -1, "at least 0"),
         ("ar", "top_k", float("inf"), "cannot be read as int"),
         ("ar", "top_k", 0, "at least 1"),
         ("ar", "top_k", True, "cannot be read as int"),
@@ -219,7 +219,9 @@ def test_a_model_of_the_wrong_kind_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="decoder 'lopa' needs a diffusion model; 'scripted' is an autoregressive"):
         create("lopa", ScriptedModel(flat, "ar"))
-    with pytest.raises(ConfigError, match="decoder 'ar' needs an autoregressive model; 'scripted' is a diffusion model"):
+    with pytest.raises(
+        ConfigError, match="decoder 'ar' needs an autoregressive model; 'scripted' is a diffusion model"
+    ):
         create("ar", ScriptedModel(flat, "dream"))
 
 
