@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, Field, NonNegativeInt, PositiveFloat
 
 from lopa_bench.errors import PrerequisiteError, ResultsError
 from lopa_bench.results.bounds import Bounds
+from lopa_bench.results.differences import INCIDENTAL
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.paired import Side
 from lopa_bench.results.schema import Record, RunRecord, SampleRecord, Setting
@@ -24,10 +25,7 @@ BASELINE_VERSION = 1
 HASH_DIGITS = 16
 ASKED_ORIGINS = ("flag", "file", "preset")
 # Settings that say where and how much, not what: two runs that differ in them alone are runs of the same cell.
-NOT_IN_CELL = frozenset(
-    {"task", "decoder", "model", "runs_dir", "data_dir", "offline", "warmup", "threads", "limit", "samples", "subset",
-     "device", "trace", "force_adapter", "allow_code_execution", "isolation", "min_call_s"}
-)  # fmt: skip
+NOT_IN_CELL = (INCIDENTAL - {"preset", "convention"}) | {"task", "decoder", "model", "threads", "device", "trace"}
 FIGURES = ("accuracy", "tpf", "tpf_branch", "amplification")
 
 

@@ -201,7 +201,11 @@ def _confounding(found: list[Difference], force: bool) -> list[str]:
 
 def _coverage(before: Side, after: Side, pairs: Sequence[Pair]) -> list[str]:
     """Say how many problems were left out, and why."""
-    lines = []
+    lines = [
+        f"{one.record.id} is not finished ({one.record.status}): only what it holds so far is compared"
+        for one in (before, after)
+        if one.record.status != "finished"
+    ]
     counts = len(before.samples), len(after.samples)
     if set(counts) != {len(pairs)}:
         lines.append(f"only the {len(pairs)} common problems of {counts[0]} and {counts[1]} are compared")

@@ -16,13 +16,14 @@ from lopa_bench.results.schema import DecoderInfo, Environment, RunRecord
 Kind = Literal["semantic", "environment", "incidental"]
 
 INCIDENTAL = frozenset(
-    {"runs_dir", "data_dir", "offline", "warmup", "preset", "limit", "samples", "subset", "force_adapter", "convention",
-     "allow_code_execution", "isolation", "min_call_s", "live", "base_url"}
+    {"runs_dir", "data_dir", "offline", "warmup", "preset", "limit", "samples", "subset", "problems", "force_adapter",
+     "convention", "allow_code_execution", "isolation", "min_call_s", "live", "api_key_env", "request_timeout"}
 )  # fmt: skip
-# Those that are read from elsewhere in the record, where it is written what they came to.
+# Those of which the record says elsewhere what they came to, and those that are looked at with the environment.
 RECORDED_ELSEWHERE = frozenset(
-    {"task", "decoder", "model", "adapter", "seed", "device", "dtype", "threads", "batch_size", "trace"}
-)
+    {"task", "decoder", "model", "adapter", "seed", "device", "dtype", "threads", "batch_size", "trace", "base_url",
+     "concurrency"}
+)  # fmt: skip
 # Packages in which no time of a generation is spent.
 UNTIMED_PACKAGES = frozenset({"lopa-bench", "lm-eval", "evalplus", "datasets", "tokenizers"})
 
@@ -114,6 +115,8 @@ def _environment(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
         "batch_size": (old.batch_size, new.batch_size),
         "world_size": (old.world_size, new.world_size),
         "trace": (_traced(before), _traced(after)),
+        "base_url": (_value(before, "base_url"), _value(after, "base_url")),
+        "concurrency": (_value(before, "concurrency"), _value(after, "concurrency")),
         "data": (before.task.source, after.task.source),
         "commit": (_commit(old), _commit(new)),
         "python": (old.python, new.python),
@@ -128,8 +131,12 @@ def _environment(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
 
 
 def _traced(run: RunRecord) -> bool:
-    setting = run.configuration.get("trace")
-    return bool(setting and setting.value)
+    return bool(_value(run, "trace"))
+
+
+def _value(run: RunRecord, name: str) -> object:
+    setting = run.configuration.get(name)
+    return None if setting is None else setting.value
 
 
 def _commit(place: Environment) -> str:
@@ -167,6 +174,8 @@ def speed_obstacle(before: RunRecord, after: RunRecord) -> str | None:
         ("threads", old.num_threads, new.num_threads),
         ("batch", old.batch_size, new.batch_size),
         ("processes", old.world_size, new.world_size),
+        ("server", _value(before, "base_url"), _value(after, "base_url")),
+        ("requests at a time", _value(before, "concurrency"), _value(after, "concurrency")),
     ):
         if one != other:
             reasons.append(f"{unit} {one} vs {other}")

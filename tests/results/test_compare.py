@@ -131,6 +131,15 @@ def test_counts_of_common_problems_are_told() -> None:
     assert any("n = 5: too few problems" in line for line in found.warnings)
 
 
+def test_an_unfinished_run_is_told() -> None:
+    done = side(status="finished")
+    assert any(
+        "0002-b is not finished (interrupted)" in line
+        for line in compare(done, side(name="0002-b", status="interrupted")).warnings
+    )
+    assert not any("not finished" in line for line in compare(done, done).warnings)
+
+
 def test_an_option_that_changed_no_token_is_told() -> None:
     found = compare(side(), side(name="0002-b", options={"tau_conf": 0.5}))
     assert any("same tokens though settings differ" in line for line in found.warnings)
