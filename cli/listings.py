@@ -152,8 +152,10 @@ def presets(task: str | None = None, decoder: str | None = None) -> Table:
         }
         for preset in chosen
     ]
-    keys = ("preset", "task", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note")
-    keys += ("stands for", "open question")
+    keys = (
+        "preset", "task", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note", "stands for",
+        "open question",
+    )  # fmt: skip
     notes = ("`lopa-bench describe PRESET` prints all that its authors stated.",)
     return Table([Column(key, key) for key in keys], rows, notes=notes)
 

@@ -21,6 +21,7 @@ OPTION_FLAGS = (
 )  # fmt: skip
 WHAT, DECODING, PROMPTS, WHERE = "What to run", "Decoding", "Prompts", "Where and how"
 SCORING = "Judging programs"
+SERVER = "A server as decoder"
 
 
 def _option(*names: str, help: str, panel: str, default_is: str | None = None, **more: Any) -> Any:
@@ -126,6 +127,20 @@ Seed = Annotated[
     _option("--seed", help="Of all random numbers; matters above temperature 0.", default_is="0", panel=WHERE),
 ]
 Threads = Annotated[int | None, _option("--threads", help="CPU threads.", panel=WHERE)]
+BaseUrl = Annotated[
+    str | None,
+    _option("--base-url", help="Of a completions server, for --decoder server: http://HOST:PORT/v1.", panel=SERVER),
+]
+ApiKeyEnv = Annotated[
+    str | None, _option("--api-key-env", help="Environment variable that holds the server's key.", panel=SERVER)
+]
+Concurrency = Annotated[int | None, _option("--concurrency", help="Requests under way at once.", panel=SERVER)]
+RequestTimeout = Annotated[
+    float | None, _option("--request-timeout", help="Most seconds for one answer.", panel=SERVER)
+]
+Tokenizer = Annotated[
+    str | None, _option("--tokenizer", help="Of the server's model: for --chat, and to count tokens.", panel=SERVER)
+]
 BatchSize = Annotated[
     int | None, _option("--batch-size", help="Answers made at once: ar, vanilla, fast-dllm.", panel=WHERE)
 ]
@@ -177,6 +192,11 @@ def run(
     dtype: Dtype = None,
     seed: Seed = None,
     threads: Threads = None,
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = None,
+    request_timeout: RequestTimeout = None,
+    tokenizer: Tokenizer = None,
     batch_size: BatchSize = None,
     warmup: Warmup = None,
     runs_dir: RunsDir = None,

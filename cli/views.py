@@ -118,6 +118,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from setting_lines(plan.settings, [name for name in plan.settings if name != "problems"])
     low, high = plan.rounds
     all_low, all_high = plan.total_rounds
+    if plan.is_remote:
+        yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
+        yield "rounds and memory: the server's own, not known here"
+        return
     yield f"samples: {plan.problems or f'{plan.num_samples} of {plan.num_available}'}"
     yield (
         f"rounds: {low} to {high} for a full answer{_slots(plan)}, {all_low} to {all_high} in all; "
@@ -166,8 +170,12 @@ def summary_of(run: StoredRun) -> Summary:
 
 def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
     """Yield what stands under a run's table: reasons, status, where it ran, its settings."""
+    from lopa_bench.results.metrics import accuracy_by_cluster
+
     yield from reasons(run)
     record = run.record
+    if parts := accuracy_by_cluster(run.samples):
+        yield "accuracy by part: " + ", ".join(f"{part} {percent(mean)} of {n}" for part, (mean, n) in parts.items())
     yield f"status: {run.status}" + (f" ({record.error})" if record.error else "")
     yield f"task: {record.task.name} {record.task.version}, {record.task.source}"
     if record.scoring:

@@ -5,10 +5,12 @@ All decoders go through here, so that tokens, work and seconds mean the same for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from lopa_bench.errors import DecodeError, NaNLogits
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
@@ -28,7 +30,7 @@ class Outcome:
     `answer` are the ids after the prompt, the EOS included if there is one; `useful` those before it. A generation
     that went wrong has `error`, a sentence, and `why`, one of `Why`'s words, and must not be scored; its ledgers hold
     what was measured up to then. `rounds` is empty unless a trace was asked for. `num_discarded` counts filled slots
-    beyond the budget, `num_revised` those filled anew.
+    beyond the budget, `num_revised` those filled anew. `extra` is stored with the sample.
     """
 
     answer: tuple[int, ...] = ()
@@ -43,6 +45,7 @@ class Outcome:
     error: str | None = None
     why: Why | None = None
     rounds: tuple[RoundRecord, ...] = ()
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass

@@ -134,6 +134,23 @@ def describe(device: str, dtype: str, batch_size: int = 1) -> Environment:
     )
 
 
+def describe_server(server: str, concurrency: int) -> Environment:
+    """Return the environment of a run that a server answers; its device and precision are not known here."""
+    commit, dirty = git_state()
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        packages={
+            name: version for name, version in versions(("lopa-bench", "lm-eval", "datasets")).items() if version
+        },
+        device="server",
+        device_name=server,
+        batch_size=concurrency,
+        git_commit=commit,
+        git_dirty=dirty,
+    )
+
+
 @cache
 def processor_name() -> str:
     """Return the CPU's name, as far as the system tells it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lopa_bench.harness.code_scoring import scoring_settings
 from lopa_bench.harness.code_task import CodeTask
-from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process
+from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process, source_of_model
 from lopa_bench.harness.plan import Plan, make_plan
 from lopa_bench.harness.problem_choice import ONE_OF, Choice, choose
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
@@ -50,9 +50,7 @@ def prepare(spec: RunSpec) -> Job:
     settings = resolve(spec)
     set_up_process(settings)
     device, dtype = device_and_dtype(settings)
-    from lopa_bench.harness.model_source import ModelSource
-
-    source = ModelSource(settings)
+    source = source_of_model(settings)
     source.unloaded_decoder()
     source.check()
     task = _task(settings, source)

@@ -13,6 +13,7 @@ from lm_eval.api.model import LM
 
 from lopa_bench.errors import ConfigError, DecodeError
 from lopa_bench.harness.answering import Answer, Answerer, Question, render_chat
+from lopa_bench.harness.server_settings import SERVER
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
 
 if TYPE_CHECKING:
@@ -181,6 +182,8 @@ class LopaBenchLM(AnsweringLM):
         options = {name: value for name, value in arguments.items() if name not in known and name not in IGNORED}
         spec = RunSpec(decoder=decoder, model=model, preset=preset, device=_usable(device), options=options, **given)
         settings = resolve(spec, needs_task=False)
+        if settings["decoder"] == SERVER:
+            raise ConfigError("decoder server is for `lopa-bench run`; lm-eval has its own: --model local-completions")
         for note in settings.notes:
             logger.warning("%s", note)
         set_threads(settings)

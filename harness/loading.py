@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lopa_bench.harness import offline
 from lopa_bench.harness.bundled_defaults import is_bundled
+from lopa_bench.harness.server_settings import SERVER
 from lopa_bench.harness.settings import Settings
 from lopa_bench.harness.task_source import facts
 
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answerer
     from lopa_bench.harness.driver import Clock
     from lopa_bench.harness.model_source import ModelSource
+    from lopa_bench.harness.server import ServerSource
 
 
 def set_up_process(settings: Settings) -> None:
     """Set the hub's switches, which must happen before its libraries are imported, and the number of threads."""
-    model_is_local = is_bundled(str(settings["model"])) or Path(str(settings["model"])).expanduser().is_dir()
+    name = str(settings["tokenizer"] or "bundled:" if settings["decoder"] == SERVER else settings["model"])
+    model_is_local = is_bundled(name) or Path(name).expanduser().is_dir()
     data_are_local = settings["data_dir"] is not None or not facts(str(settings["task"])).needs_data
     all_is_local = model_is_local and data_are_local
     if settings["offline"] or all_is_local or (not offline.is_offline() and offline.hub_is_out_of_reach()):
@@ -42,6 +45,8 @@ def device_and_dtype(settings: Settings) -> tuple[str, str]:
     """Return where and in what precision the settings ask to run."""
     from lopa_bench.harness.environment import choose_device, choose_dtype
 
+    if settings["decoder"] == SERVER:
+        return SERVER, ""
     device = choose_device(str(settings["device"]))
     return device, choose_dtype(str(settings["dtype"]), device, is_bundled(str(settings["model"])))
 
@@ -61,10 +66,23 @@ def load_answerer(settings: Settings, source: ModelSource | None = None, clock: 
     return answerer_for(settings, source, source.load(device, dtype), clock)
 
 
+def source_of_model(settings: Settings) -> ModelSource:
+    """Return the checkpoint that settings name, or the server in its place."""
+    from lopa_bench.harness.model_source import ModelSource
+
+    if settings["decoder"] == SERVER:
+        from lopa_bench.harness.server import ServerSource
+
+        return cast(ModelSource, ServerSource(settings))
+    return ModelSource(settings)
+
+
 def answerer_for(settings: Settings, source: ModelSource, model: object = None, clock: Clock | None = None) -> Answerer:
     """Return what answers with `model`; without one it can encode prompts and tell estimates, no more."""
     from lopa_bench.harness.answering import Answerer
 
+    if settings["decoder"] == SERVER:
+        return cast(Answerer, cast("ServerSource", source).answerer())
     decoder = source.unloaded_decoder() if model is None else source.decoder_for(model)
     bos = settings["bos"]
     return Answerer(

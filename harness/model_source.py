@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.harness.settings import Settings
-from lopa_bench.results.schema import ModelInfo
+from lopa_bench.results.schema import Environment, ModelInfo
 
 if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
@@ -122,6 +122,12 @@ class ModelSource:
                 self.name, adapter=adapter, force_adapter=force, device=device, dtype=dtype, offline=offline
             ),
         )
+
+    def environment(self, device: str, dtype: str) -> Environment:
+        """Where the run runs."""
+        from lopa_bench.harness.environment import describe
+
+        return describe(device, dtype, int(self.settings["batch_size"]))
 
     def info(self) -> ModelInfo:
         """What a run record says of the model; hashes the weights, which a hub id must have been fetched for."""

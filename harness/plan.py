@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.harness.server_settings import SERVER
 from lopa_bench.harness.settings import Settings
 from lopa_bench.results.schema import Setting
 
@@ -43,6 +44,11 @@ class Plan:
         """Fewest and most rounds of the whole run."""
         return self.rounds[0] * self.num_samples, self.rounds[1] * self.num_samples
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a server does the work, of whose rounds and memory nothing is known here."""
+        return self.device == SERVER
+
     def document(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
@@ -50,9 +56,9 @@ class Plan:
             "samples": self.num_samples,
             "available": self.num_available,
             "problems": self.problems,
-            "rounds_per_sample": list(self.rounds),
-            "rounds": list(self.total_rounds),
-            "longest_prompt_tokens": self.longest_prompt,
+            "rounds_per_sample": None if self.is_remote else list(self.rounds),
+            "rounds": None if self.is_remote else list(self.total_rounds),
+            "longest_prompt_tokens": None if self.is_remote else self.longest_prompt,
             "prompts_too_long": self.prompts_too_long,
             "parameters": self.num_parameters,
             "memory_bytes": {
@@ -77,8 +83,12 @@ def make_plan(
     dtype: str,
 ) -> Plan:
     """Return the plan; `answerer` holds the decoder over a model without weights."""
-    from lopa_bench.models.memory import count_parameters, estimate_memory
+    from lopa_bench.models.memory import MemoryEstimate, count_parameters, estimate_memory
 
+    if device == SERVER:
+        nothing = MemoryEstimate(0, 0, 0)
+        counts = (len(documents), num_available)
+        return Plan(settings.all, *counts, (0, 0), 0, False, 0, nothing, device, dtype, settings.notes)
     config: ModelConfig = answerer.decoder.model.config
     # Encoding every prompt would take long; the one with the most characters is as good as always the longest.
     longest = max(documents, key=lambda document: len(document.prompt))

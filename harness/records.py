@@ -111,6 +111,7 @@ def sample_record(task: Task, document: Document, answer: Answer, seed: int) -> 
         extra={
             "discarded": outcome.num_discarded,
             "revised": outcome.num_revised,
+            **outcome.extra,
             **({"cluster": str(document.metadata["cluster"])} if "cluster" in document.metadata else {}),
         },
     )
@@ -130,7 +131,7 @@ def judged(task: Task, document: Document, sample: SampleRecord) -> SampleRecord
 
 def with_scorer_error(sample: SampleRecord, error: ScorerError) -> SampleRecord:
     """Return a sample that the scorer failed on."""
-    no_verdict = {"scores": {}, "correct": None, "extracted": None, "why": Why.SCORER_ERROR}
+    no_verdict: dict[str, Any] = {"scores": {}, "correct": None, "extracted": None, "why": Why.SCORER_ERROR}
     return sample.model_copy(update={**no_verdict, "status": "error", "error": f"{Why.SCORER_ERROR}: {error}"})
 
 

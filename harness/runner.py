@@ -102,9 +102,7 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None)
 
 def record_of(job: Job, command: tuple[str, ...]) -> RunRecord:
     """Return the record that the run would begin with; hashes the weights."""
-    from lopa_bench.harness.environment import describe
-
-    environment = describe(job.plan.device, job.plan.dtype, int(job.settings["batch_size"]))
+    environment = job.source.environment(job.plan.device, job.plan.dtype)
     environment = environment.model_copy(update={"code": identity.code_hash()})
     model = job.source.info()
     return run_record(

@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.decoders.presets import BRANCH_WORDS
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness import bundled_defaults, consent
 from lopa_bench.harness.assignments import parse_bool
 from lopa_bench.harness.problem_choice import settled
+from lopa_bench.harness.server_settings import DEFAULTS as SERVER_DEFAULTS
+from lopa_bench.harness.server_settings import SERVER, ServerConfig, ServerDecoder, check_batch, check_server
 from lopa_bench.harness.task_source import facts, known_name
 from lopa_bench.results.schema import Origin, Setting
 from lopa_bench.tasks.code_tasks import CODE_TASKS
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from lopa_bench.decoders.options import DecoderConfig
 
 # Three ways to say how many branches; whichever is given stands for all of them.
-BRANCH_WORDS = ("branches", "lookahead", "branching_factor")
 ENVIRONMENT = {
     "data_dir": "LOPA_BENCH_DATA",
     "runs_dir": "LOPA_BENCH_RUNS",
@@ -53,6 +55,7 @@ DEFAULTS: dict[str, Any] = {
     "threads": None,
     "trace": False,
     "runs_dir": "runs",
+    **SERVER_DEFAULTS,
 }
 YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "allow_code_execution", "offline", "trace")
 FOR_PROGRAMS = ("cleanup", "scorer", "isolation", "min_call_s")
@@ -100,6 +103,11 @@ class RunSpec:
     threads: int | None = None
     runs_dir: str | Path | None = None
     trace: bool | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    concurrency: int | None = None
+    request_timeout: float | None = None
+    tokenizer: str | None = None
     dry_run: bool = False
     fresh: bool = False
     command: tuple[str, ...] = ()
@@ -149,7 +157,7 @@ def resolve(spec: RunSpec, *, needs_task: bool = True, environment: Mapping[str,
     run = _Layers()
     run.put("default", DEFAULTS)
     causal = not _decoder_type(decoder).needs_diffusion
-    run.put("default", {"model": bundled_defaults.model_for(decoder, causal=causal)})
+    run.put("default", {"model": None if decoder == SERVER else bundled_defaults.model_for(decoder, causal=causal)})
     if preset is not None:
         run.put("preset", {**preset.settings(), "preset": None})
     run.put("environment", {name: environment.get(word) or None for name, word in ENVIRONMENT.items()})
@@ -184,7 +192,7 @@ def _decoder(spec: RunSpec, preset: Preset | None) -> str:
 def _decoder_type(name: str) -> Any:
     from lopa_bench.decoders.registry import decoder_type
 
-    return decoder_type(name)
+    return ServerDecoder if name == SERVER else decoder_type(name)
 
 
 def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
@@ -210,12 +218,13 @@ def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
 
 def _check(spec: RunSpec, run: _Layers) -> None:
     """Refuse values that no run can have."""
-    lowest = {"batch_size": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
+    lowest = {"batch_size": 1, "concurrency": 1, "warmup": 0, "threads": 1, "num_fewshot": 0}
     for name, least in lowest.items():
         value = getattr(spec, name)
         if value is not None and value < least:
             raise ConfigError(f"--{name.replace('_', '-')} {value} is too small: it must be at least {least}")
-    _check_batch(run)
+    check_batch(run.found["batch_size"].value, str(run.found["decoder"].value))
+    check_server(spec, run.found)
     for name in FOR_PROGRAMS:
         if getattr(spec, name) is not None and (task := run.found["task"].value) is not None:
             check_runs_answers(name, str(task))
@@ -223,19 +232,6 @@ def _check(spec: RunSpec, run: _Layers) -> None:
         run.found[name] = Setting(value=value, origin="default" if value is None else "flag")
     if run.found["force_adapter"].value and run.found["adapter"].value is None:
         raise ConfigError("--force-adapter was given without an --adapter")
-
-
-def _check_batch(run: _Layers) -> None:
-    """Refuse several answers at once where the decoder cannot make them."""
-    from lopa_bench.decoders.registry import decoder_types
-
-    size, decoder = run.found["batch_size"].value, run.found["decoder"].value
-    kinds = decoder_types()
-    if isinstance(size, int) and size > 1 and not kinds[str(decoder)].batches:
-        able = ", ".join(name for name, kind in kinds.items() if kind.batches)
-        raise ConfigError(
-            f"--batch-size {size} is for {able}; decoder {decoder} makes one answer at a time, leave --batch-size out"
-        )
 
 
 def check_runs_answers(name: str, task: str) -> None:
@@ -252,17 +248,17 @@ def _options(
 ) -> tuple[dict[str, Setting], DecoderConfig]:
     """Settle the decoder's options with the origin of each."""
     from lopa_bench.decoders import registry
+    from lopa_bench.decoders.options import build
 
     convention = run.found["convention"].value
     given = {name.replace("-", "_"): value for name, value in spec.options.items()}
-    for name in BRANCH_WORDS:
-        if name in given and not (isinstance(given[name], int) and given[name] >= (name != "lookahead")):
-            raise ConfigError(f"{name} = {given[name]!r} is no number of branches: branches start at 1, lookahead at 0")
     layers: list[tuple[Origin, dict[str, Any]]] = []
+    defaults: dict[str, Any] = {}
     if run.found["task"].value is not None:
-        layers.append(("default", {"max_new_tokens": facts(str(run.found["task"].value)).max_new_tokens}))
+        defaults["max_new_tokens"] = facts(str(run.found["task"].value)).max_new_tokens
     if bundled_defaults.is_bundled(str(run.found["model"].value)):
-        layers.append(("default", dict(bundled_defaults.OPTIONS.get(decoder, {}))))
+        defaults |= bundled_defaults.OPTIONS.get(decoder, {})
+    layers.append(("default", defaults))
     if preset is not None:
         layers.append(("preset", dict(preset.options)))
     layers.append(("flag", given))
@@ -272,12 +268,17 @@ def _options(
     if convention:
         found = registry.convention(str(convention), decoder)
         origins = dict.fromkeys((spell(name) for name in found.options), run.found["convention"].origin)
+        for name in found.options:  # named by someone, it wins over what nobody asked for
+            defaults.pop(name, None)
     for origin, values in layers:
         names = {spell(name) for name in values}
         merged = {name: value for name, value in merged.items() if spell(name) not in names}
         merged.update(values)
         origins.update(dict.fromkeys(names, origin))
-    config = registry.resolve(decoder, merged, preset=str(convention) if convention else None)
+    if decoder == SERVER:
+        config = build(ServerConfig, merged, SERVER)
+    else:
+        config = registry.resolve(decoder, merged, preset=str(convention) if convention else None)
     values = asdict(config)
     return {name: Setting(value=value, origin=origins.get(name, "default")) for name, value in values.items()}, config
 

@@ -56,6 +56,11 @@ def counted(samples: Samples) -> list[SampleRecord]:
     return [sample for sample in samples if sample.status == "ok"]
 
 
+def worked(samples: Samples) -> list[SampleRecord]:
+    """Return the samples of work figures: those that went well and whose work is known, unlike a server's."""
+    return [sample for sample in counted(samples) if sample.work.model_calls or sample.work.rounds]
+
+
 def timed(samples: Samples) -> list[SampleRecord]:
     """Return the samples of time figures: those that went well, ran in this run, and were not for warming up."""
     return [sample for sample in counted(samples) if not sample.warmup and not sample.reused]
@@ -65,6 +70,16 @@ def clusters(samples: Samples) -> list[str | None]:
     """Return the cluster of each sample, as its task gave it; None where a task has none."""
     names = [sample.extra.get("cluster") for sample in samples]
     return [None if name is None else str(name) for name in names]
+
+
+def accuracy_by_cluster(samples: Samples) -> dict[str, tuple[float, int]]:
+    """Return the mean headline score and the number of scored samples of each cluster, by name; empty without any."""
+    found: dict[str, list[float]] = {}
+    scored_samples = scored(samples)
+    for name, sample in zip(clusters(scored_samples), scored_samples, strict=True):
+        if name is not None:
+            found.setdefault(name, []).append(sample.correct or 0.0)
+    return {name: (sum(found[name]) / len(found[name]), len(found[name])) for name in sorted(found)}
 
 
 def useful(sample: SampleRecord) -> float:
@@ -154,23 +169,23 @@ _ALL = (
         "accuracy", "accuracy", "share", "higher", "sum(correct) / samples", scored, lambda s: s.correct or 0.0,
     ),
     _ratio(
-        "tpf", "TPF", "tokens/round", "higher", "sum(useful) / sum(rounds)", counted, useful, lambda s: s.work.rounds
+        "tpf", "TPF", "tokens/round", "higher", "sum(useful) / sum(rounds)", worked, useful, lambda s: s.work.rounds
     ),
     _ratio(
         "tpf_committed", "TPF committed", "tokens/round", "higher", "sum(committed) / sum(rounds)",
-        counted, lambda s: s.tokens.committed, lambda s: s.work.rounds,
+        worked, lambda s: s.tokens.committed, lambda s: s.work.rounds,
     ),
     _ratio(
         "tpf_branch", "TPF per branch", "tokens/branch forward", "higher", "sum(useful) / sum(branch_forwards)",
-        counted, useful, lambda s: s.work.branch_forwards,
+        worked, useful, lambda s: s.work.branch_forwards,
     ),
     _ratio(
         "tpf_call", "TPF per call", "tokens/model call", "higher", "sum(useful) / sum(model_calls)",
-        counted, useful, lambda s: s.work.model_calls,
+        worked, useful, lambda s: s.work.model_calls,
     ),
     _ratio(
         "amplification", "amplification", "positions/token", "lower", "sum(positions) / sum(useful)",
-        counted, lambda s: s.work.positions, useful,
+        worked, lambda s: s.work.positions, useful,
     ),
     _ratio(
         "tps_decode", "tokens/s (decode)", "tokens/s", "higher", "sum(useful) / sum(decode_s)",
@@ -199,19 +214,19 @@ _ALL = (
     ),
     _ratio(
         "rounds_per_answer", "rounds", "rounds/answer", "lower", "sum(rounds) / samples",
-        counted, lambda s: s.work.rounds,
+        worked, lambda s: s.work.rounds,
     ),
     _ratio(
         "calls_per_answer", "model calls", "calls/answer", "lower", "sum(model_calls) / samples",
-        counted, lambda s: s.work.model_calls,
+        worked, lambda s: s.work.model_calls,
     ),
     _ratio(
         "prefill_calls_per_answer", "prefill calls", "calls/answer", "lower", "sum(prefill_calls) / samples",
-        counted, lambda s: s.work.prefill_calls,
+        worked, lambda s: s.work.prefill_calls,
     ),
     _ratio(
         "positions_per_answer", "positions", "positions/answer", "lower", "sum(positions) / samples",
-        counted, lambda s: s.work.positions,
+        worked, lambda s: s.work.positions,
     ),
     _ratio(
         "prompt_tokens", "prompt length", "tokens/answer", "neither", "sum(prompt) / samples",
