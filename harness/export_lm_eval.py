@@ -83,7 +83,7 @@ def _rows(task: Task, document: Document, sample: SampleRecord) -> Iterator[dict
     prompt = sample.prompt or document.prompt
     arguments = (prompt, generation_kwargs(task))
     text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
-    filtered = task.filtered(document, sample.text_kept) if isinstance(task, LmEvalTask) else {}
+    filtered: dict[str, Any] = task.filtered(document, sample.text_kept) if isinstance(task, LmEvalTask) else {}
     for filter, metrics in by_filter(sample.scores).items():
         yield {
             "doc_id": int(document.id.rpartition("-")[2]),

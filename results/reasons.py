@@ -9,6 +9,7 @@ from lopa_bench.results.schema import Reason, SampleRecord, Why
 IDS_SHOWN = 3
 WRONG_FORMAT = "wrong format"
 PROMPT_CUT = "prompt cut"
+KNOWN_BAD_TEST = "known-bad test"
 UNSCORED = "unscored"
 LENIENT = ("flexible", "math_verify")  # parts of the names of scores that forgive the form of an answer
 
@@ -32,6 +33,7 @@ MEANINGS: dict[str, str] = {
     Why.CRASHED: "the program's process ended by itself",
     Why.KILLED: "the program's process was killed, mostly for its memory",
     Why.TOO_MUCH_OUTPUT: "the program wrote more than it may",
+    KNOWN_BAD_TEST: "the program fails nothing but tests whose expected value is known to be wrong",
     PROMPT_CUT: "the prompt was longer than the context leaves room for and lost its beginning",
     UNSCORED: "there is an answer without a verdict",
     Why.WRONG: "an answer was found and it is wrong",
