@@ -13,25 +13,28 @@ if TYPE_CHECKING:
     from lopa_bench.harness.sandbox import Way
     from lopa_bench.results.tables import Table
 
-Device = Annotated[str, typer.Option(help="Device to check the decoders on.")]
+Device = Annotated[str, typer.Option(help="Device to check on; auto is the best there is.")]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help="Check this checkpoint too: bundled:NAME, a folder, or a hub id.")
+]
 
 
-def doctor(device: Device = "cpu", json: shared.Json = False) -> None:
-    """Print versions, devices and isolation, and check the decoders on tiny random networks; exit 1 when a check fails.
+def doctor(device: Device = "cpu", model: Model = None, json: shared.Json = False) -> None:
+    """Print versions, devices and isolation, and check the decoders on tiny networks; exit 1 when a check fails.
 
     Example: lopa-bench doctor --device cuda
     """
     from lopa_bench.harness import environment
-    from lopa_bench.harness.equivalence import checks
+    from lopa_bench.harness.equivalence import checkpoint_checks, checks
     from lopa_bench.harness.sandbox import ways
 
-    environment.choose_device(device)
+    device = environment.choose_device(device)
     versions, backends, isolation = environment.versions(), environment.backends(), ways()
     if not json:
         shared.print_table(_versions(versions))
         shared.print_table(_backends(backends))
         shared.print_table(_isolation(isolation))
-    outcomes = list(checks(device))
+    outcomes = [*(checkpoint_checks(model, device) if model else []), *checks(device)]
     if json:
         _print_json(versions, backends, isolation, outcomes)
     else:

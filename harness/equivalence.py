@@ -1,12 +1,14 @@
 """Self-checks that a user can run: on this machine, do the decoders agree with themselves, and by how much?
 
 Tiny networks with random weights decode a few prompts both ways: LoPA with one branch against its base decoder, cached
-against uncached forwards, branches packed into one call against one by one, and a forward of each family.
+against uncached forwards, branches packed into one call against one by one, and a forward of each family. Whether rows
+of logits are read at the right positions is checked on a network that counts, on the bundled models and, when asked, on
+any checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,9 +17,11 @@ import torch
 
 from lopa_bench.decoders.registry import create
 from lopa_bench.errors import LopaBenchError
-from lopa_bench.models.config import ModelConfig
+from lopa_bench.harness import row_reading
 from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.loading import BUNDLED, load_model, load_tokenizer
 from lopa_bench.models.network import Transformer
+from lopa_bench.models.tiny import tiny_config
 from lopa_bench.models.visibility import CAUSAL, Visibility, block_causal
 
 PROMPT = [5, 17, 3, 88, 42, 9, 61, 30, 12]
@@ -35,24 +39,8 @@ class Check:
 
 def tiny_model(shift: bool = True, causal: bool = False, device: str = "cpu", seed: int = 0) -> LanguageModel:
     """A network of 2 layers and width 64 with random weights, sharp enough to be sure of some tokens."""
-    config = ModelConfig(
-        family="random",
-        vocab_size=96,
-        hidden_size=64,
-        num_layers=2,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=16,
-        intermediate_size=128,
-        norm_eps=1e-6,
-        rope_theta=10000.0,
-        max_positions=512,
-        logit_shift=shift,
-        causal=causal,
-        qkv_bias=shift,
-        mask_token_id=None if causal else 95,
-        eos_token_id=94,
-    )
+    family = "qwen2" if causal else "dream" if shift else "llada"
+    config = tiny_config(family, 96, hidden_size=64, num_kv_heads=2, head_dim=16, intermediate_size=128, qkv_bias=shift)
     network = Transformer(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -80,6 +68,46 @@ def _run(device: str) -> Iterator[Check]:
     causal = tiny_model(causal=True, device=device)
     yield _guarded("forward: autoregressive", partial(_forward, causal))
     yield _guarded("cached = uncached: autoregressive", partial(_cached_causal, causal))
+    yield _guarded("rows read at their positions: a network that counts", partial(_counting, device))
+    for name in BUNDLED:
+        yield _guarded(f"rows read at their positions: bundled:{name}", partial(_rows_of, f"bundled:{name}", device))
+
+
+def checkpoint_checks(name: str, device: str = "cpu") -> list[Check]:
+    """Check one checkpoint: that it gives finite logits, and that its rows are read at the right positions.
+
+    Raises:
+        ModelError: it cannot be loaded.
+    """
+    model, ids = _loaded(name, device)
+    return [
+        _guarded(f"forward: {name}", partial(_forward, model, ids)),
+        _guarded(f"rows read at their positions: {name}", partial(_rows, model, ids)),
+    ]
+
+
+def _counting(device: str) -> tuple[bool, str]:
+    """The right reading must hold, and the wrong one must be noticed."""
+    ids = list(range(3, 25))
+    right, wrong = (row_reading.read_rows(row_reading.counting_model(shift, device), ids) for shift in (True, False))
+    return right.holds and not wrong.holds, f"{right}; the wrong reading is {'missed' if wrong.holds else 'noticed'}"
+
+
+def _rows_of(name: str, device: str) -> tuple[bool, str]:
+    return _rows(*_loaded(name, device))
+
+
+def _loaded(name: str, device: str) -> tuple[LanguageModel, list[int]]:
+    """Load a model, and encode the text it is checked with."""
+    from lopa_bench.harness.environment import choose_dtype
+
+    model = load_model(name, device=device, dtype=choose_dtype("auto", device, name.startswith("bundled:")))
+    return model, load_tokenizer(name)(row_reading.TEXT)["input_ids"]
+
+
+def _rows(model: LanguageModel, ids: list[int]) -> tuple[bool, str]:
+    reading = row_reading.read_rows(model, ids)
+    return reading.holds, str(reading)
 
 
 def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Check:
@@ -89,8 +117,8 @@ def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Check:
         return Check(name, False, f"{type(error).__name__}: {error}")
 
 
-def _forward(model: LanguageModel) -> tuple[bool, str]:
-    logits = model.predict(torch.tensor([PROMPT]), (1, len(PROMPT)))
+def _forward(model: LanguageModel, ids: Sequence[int] = PROMPT) -> tuple[bool, str]:
+    logits = model.predict(torch.tensor([list(ids)]), (1, len(ids)))
     finite = bool(torch.isfinite(logits).all())
     return finite, f"logits {list(logits.shape)}, {'finite' if finite else 'not finite'}"
 
