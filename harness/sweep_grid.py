@@ -9,9 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from lopa_bench.decoders.presets import BRANCH_WORDS
 from lopa_bench.errors import ConfigError, LopaBenchError, nearest
 from lopa_bench.harness.assignments import parse_value
-from lopa_bench.harness.settings import BRANCH_WORDS, RunSpec, Settings, resolve
+from lopa_bench.harness.settings import RunSpec, Settings, resolve
 from lopa_bench.harness.sweep_file import Entry, Lines, Place, Written, run_keys, unknown_key
 from lopa_bench.tasks.presets import get_preset
 
