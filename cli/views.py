@@ -172,8 +172,12 @@ def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
     """Yield what stands under a run's table: reasons, status, where it ran, its settings."""
     from lopa_bench.results.metrics import accuracy_by_cluster
 
+    from lopa_bench.results.metrics import accuracy_by_cluster
+
     yield from reasons(run)
     record = run.record
+    if parts := accuracy_by_cluster(run.samples):
+        yield "accuracy by part: " + ", ".join(f"{part} {percent(mean)} of {n}" for part, (mean, n) in parts.items())
     if parts := accuracy_by_cluster(run.samples):
         yield "accuracy by part: " + ", ".join(f"{part} {percent(mean)} of {n}" for part, (mean, n) in parts.items())
     yield f"status: {run.status}" + (f" ({record.error})" if record.error else "")

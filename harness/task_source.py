@@ -98,7 +98,7 @@ def find_task(
     plain = known_name(name)
     prompts = PromptSettings(num_fewshot, chat_template, multiturn, system_instruction)
     if plain in CODE_TASKS:
-        return find_code_task(plain, data_dir=data_dir, prompts=prompts, first=first, scoring=scoring)
+        return cast(Task, find_code_task(plain, data_dir=data_dir, prompts=prompts, first=first, scoring=scoring))
     if plain in MATHS_TASKS:
         return cast(Task, LmEvalTask(MATHS_TASKS[plain], data_dir, prompts, first))
     if num_fewshot:

@@ -82,6 +82,16 @@ def accuracy_by_cluster(samples: Samples) -> dict[str, tuple[float, int]]:
     return {name: (sum(found[name]) / len(found[name]), len(found[name])) for name in sorted(found)}
 
 
+def accuracy_by_cluster(samples: Samples) -> dict[str, tuple[float, int]]:
+    """Return the mean headline score and the number of scored samples of each cluster, by name; empty without any."""
+    found: dict[str, list[float]] = {}
+    scored_samples = scored(samples)
+    for name, sample in zip(clusters(scored_samples), scored_samples, strict=True):
+        if name is not None:
+            found.setdefault(name, []).append(sample.correct or 0.0)
+    return {name: (sum(found[name]) / len(found[name]), len(found[name])) for name in sorted(found)}
+
+
 def useful(sample: SampleRecord) -> float:
     """Return the generated tokens before the first EOS."""
     return sample.tokens.useful

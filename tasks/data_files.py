@@ -66,10 +66,10 @@ class Split:
             return f"its sha256 {short} is that of {self.known[sha256]}"
         if not self.known:
             return f"its sha256 is {short}, and none is known to compare it with"
-        files = {
-            release: sha for sha, release in reversed(self.known.items())
-        }  # the file's sha stands before the rows'
-        known = ", ".join(f"{sha[:12]} {release}" for release, sha in reversed(files.items()))
+        files: dict[str, str] = {}
+        for sha, release in self.known.items():
+            files.setdefault(release, sha)  # the file's stands before the rows'
+        known = ", ".join(f"{sha[:12]} {release}" for release, sha in files.items())
         return f"its sha256 {short} is none of the known ones ({known})"
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.metrics import METRICS, accuracy_by_cluster
 from lopa_bench.results.schema import SampleRecord, TimeLedger, TokenLedger, WorkLedger
 from lopa_bench.results.store import load_run
 from lopa_bench.results.summary import summarise
@@ -190,3 +190,15 @@ def test_every_figure_of_nothing_is_undefined(make_sample: Any, metric: str) -> 
 @pytest.mark.parametrize("metric", ["tps_decode", "tps_e2e", "tps_mean", "tps_max", "throughput", "tpf", "accuracy"])
 def test_rates_over_nothing_are_undefined_not_0(make_sample: Any, metric: str) -> None:
     assert value(metric, make_sample(useful=7)) is None
+
+
+def test_accuracy_by_cluster_counts_scored_samples_of_each() -> None:
+    samples = [
+        SampleRecord(id="a", correct=1.0, extra={"cluster": "Geometry"}),
+        SampleRecord(id="b", correct=0.0, extra={"cluster": "Geometry"}),
+        SampleRecord(id="c", correct=1.0, extra={"cluster": "Algebra"}),
+        SampleRecord(id="d", status="error", error="NaN", extra={"cluster": "Algebra"}),
+        SampleRecord(id="e", correct=1.0),
+    ]
+    assert list(accuracy_by_cluster(samples).items()) == [("Algebra", (1.0, 1)), ("Geometry", (0.5, 2))]
+    assert accuracy_by_cluster(samples[-1:]) == {}
