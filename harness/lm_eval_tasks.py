@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from lopa_bench.errors import ConfigError, ScorerError, TaskDataError
 from lopa_bench.harness import lm_eval_files
+from lopa_bench.results.reasons import RECITATION
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.base import Document, Entry, Judgement
 from lopa_bench.tasks.data_files import SplitData, load_split
@@ -178,7 +179,16 @@ class LmEvalTask:
         if self.definition.needs:
             found = lm_eval_files.math_answer(self._task, text)
         found = None if found == INVALID else found
-        return Judgement(correct, scores, found, _why(correct, text, found))
+        return Judgement(correct, scores, found, self._why(correct, text, found))
+
+    def _why(self, correct: float, text: str, found: str | None) -> str | None:
+        if correct >= 1:
+            return None
+        if not text.strip():
+            return Why.EMPTY
+        if found is None:
+            return Why.NOT_EXTRACTED
+        return RECITATION if text.count(self.definition.mark) > 1 else Why.WRONG
 
     def filtered(self, document: Document, text: str) -> dict[str, Any]:
         """Return what every filter of the task makes of an answer, by the filter's name."""
@@ -244,11 +254,3 @@ def _filtered(filters: Any, doc: dict[str, Any], text: str) -> Any:
     instance = _Answer(doc, [text])
     filters.apply([instance])
     return instance.filtered_resps[filters.name]
-
-
-def _why(correct: float, text: str, found: str | None) -> str | None:
-    if correct >= 1:
-        return None
-    if not text.strip():
-        return Why.EMPTY
-    return Why.NOT_EXTRACTED if found is None else Why.WRONG

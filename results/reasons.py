@@ -10,6 +10,7 @@ IDS_SHOWN = 3
 WRONG_FORMAT = "wrong format"
 PROMPT_CUT = "prompt cut"
 KNOWN_BAD_TEST = "known-bad test"
+RECITATION = "recitation"
 UNSCORED = "unscored"
 LENIENT = ("flexible", "math_verify")  # parts of the names of scores that forgive the form of an answer
 
@@ -22,6 +23,7 @@ MEANINGS: dict[str, str] = {
     Why.EMPTY: "the answer has no text: the model ended it at once",
     Why.TRUNCATED: "the token budget was used up before an EOS or a stop string; try a larger max_new_tokens",
     Why.NOT_EXTRACTED: "there is text, but nothing in it that the task could take for an answer",
+    RECITATION: "more than one final answer: it goes on to other problems, and the wrong one was taken",
     WRONG_FORMAT: "right by a lenient reading, but not in the form that the task asks for",
     Why.CUT_INSIDE_FENCE: "a stop string or the budget cut the answer within its code fence",
     Why.SANITIZE_ERROR: "the clean-up failed, and the answer was judged as it was",

@@ -64,6 +64,7 @@ class MathsDefinition:
         shots: the split that examples are drawn from; None when the task file brings them.
         headline: the score, as "metric,filter", that tables call accuracy.
         citation: whom to cite.
+        mark: what stands before a final answer, once in an answer of the task's own form.
         stratum: a problem's kind, for subsets that hold every kind in its share.
         subset: the field that names the part of the data a problem is from; None where there are no parts.
         is_chat: whether the prompt is meant for a chat template.
@@ -78,6 +79,7 @@ class MathsDefinition:
     shots: Split | None
     headline: str
     citation: str
+    mark: str
     stratum: Callable[[Row], str]
     subset: str | None = None
     is_chat: bool = False
@@ -97,28 +99,29 @@ def kind_and_level(row: Row) -> str:
 
 
 _MATH_PACKAGES = ("math_verify", "latex2sympy2_extended", "antlr4", "sympy")
+_COT, _FINAL = "The answer is", "The final answer is"
 _FLEXIBLE = "exact_match,flexible-extract"
 
 MATHS_TASKS: Mapping[str, MathsDefinition] = MappingProxyType(
     {
         one.name: one
         for one in (
-            MathsDefinition("gsm8k", "gsm8k/gsm8k.yaml", GSM8K_TEST, GSM8K_TRAIN, _FLEXIBLE, GSM8K, steps),
-            MathsDefinition("gsm8k-cot", "gsm8k/gsm8k-cot.yaml", GSM8K_TEST, None, _FLEXIBLE, GSM8K, steps),
+            MathsDefinition("gsm8k", "gsm8k/gsm8k.yaml", GSM8K_TEST, GSM8K_TRAIN, _FLEXIBLE, GSM8K, "####", steps),
+            MathsDefinition("gsm8k-cot", "gsm8k/gsm8k-cot.yaml", GSM8K_TEST, None, _FLEXIBLE, GSM8K, _COT, steps),
             MathsDefinition(
-                "gsm8k-cot-zeroshot", "gsm8k/gsm8k-cot-zeroshot.yaml", GSM8K_TEST, None, _FLEXIBLE, GSM8K, steps,
+                "gsm8k-cot-zeroshot", "gsm8k/gsm8k-cot-zeroshot.yaml", GSM8K_TEST, None, _FLEXIBLE, GSM8K, _COT, steps,
             ),
             MathsDefinition(
-                "gsm8k-cot-llama", "gsm8k/gsm8k-cot-llama.yaml", GSM8K_TEST, None, _FLEXIBLE, GSM8K, steps,
-                is_chat=True,
+                "gsm8k-cot-llama", "gsm8k/gsm8k-cot-llama.yaml", GSM8K_TEST, None, _FLEXIBLE, GSM8K,
+                _FINAL, steps, is_chat=True,
             ),
             MathsDefinition(
                 "math", "minerva_math/minerva_math_algebra.yaml", MATH_TEST, None, "math_verify,none", MATH,
-                kind_and_level, "type", max_new_tokens=512, needs=_MATH_PACKAGES,
+                _FINAL, kind_and_level, "type", max_new_tokens=512, needs=_MATH_PACKAGES,
             ),
             MathsDefinition(
                 "math500", "minerva_math/minerva_math500.yaml", MATH500_TEST, None, "math_verify,none", MATH500,
-                kind_and_level, "subject", max_new_tokens=512, needs=_MATH_PACKAGES,
+                _FINAL, kind_and_level, "subject", max_new_tokens=512, needs=_MATH_PACKAGES,
             ),
         )
     }

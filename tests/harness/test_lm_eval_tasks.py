@@ -91,6 +91,8 @@ ANSWERS = {
     "no number": (" I do not know.", 0.0, 0.0, None, Why.NOT_EXTRACTED),
     "bold": ("**Answer: \\$18**", 0.0, 1.0, "$18", None),
     "full stop": ("\n#### 18.", 1.0, 1.0, "18.", None),
+    "another problem's answer first": (" 5 - 2 = 3\n#### 3\n\nHer ducks ... 18.\n#### 18", 0.0, 1.0, "18", None),
+    "another problem's answer last": (" 9 * 2 = 18\n#### 18\n\nA robe ...\n#### 3", 1.0, 0.0, "3", "recitation"),
     "not text": ("\x00\ud7ff", 0.0, 0.0, None, Why.NOT_EXTRACTED),
 }
 
