@@ -3,61 +3,96 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from lopa_bench.cli import options as shared
 from lopa_bench.errors import ConfigError
 
+DATA, MODEL, RECIPE, OPTIMIZER = "What to learn from", "What learns", "Recipe", "Optimizer"
+
+
+def _option(help: str, panel: str, metavar: str, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=panel, metavar=metavar, **more)
+
+
 Recipe = Annotated[str, typer.Argument(help="ar, dllm (masked diffusion) or d2f (asymmetric distillation).")]
-Out = Annotated[Path, typer.Option(help="Folder of the run; a run that was killed goes on from its last checkpoint.")]
-Steps = Annotated[int, typer.Option(min=1, help="Optimizer steps; the learning rate falls to zero at the last.")]
-Data = Annotated[Path | None, typer.Option(help='JSONL file of {"prompt", "answer"} objects, in place of tasks.')]
-Tasks = Annotated[str, typer.Option(help="Generated tasks and their shares of the examples.")]
-Tokenizer = Annotated[Path | None, typer.Option(help="Tokenizer folder; the bundled one when absent.")]
-Init = Annotated[str | None, typer.Option(help="Checkpoint to start from: a folder, bundled:ar, or a hub id.")]
-Teacher = Annotated[str | None, typer.Option(help="Checkpoint that d2f distils from; --init when absent.")]
+Out = Annotated[
+    Path,
+    typer.Option(metavar="DIR", help="Folder of the run; a run that was killed goes on from its last checkpoint."),
+]
+Tasks = Annotated[str, _option("Generated tasks and their shares of the examples.", DATA, "SHARES")]
+Data = Annotated[Path | None, _option('JSONL file of {"prompt", "answer"} objects, in place of --tasks.', DATA, "FILE")]
+MaxLength = Annotated[int, _option("Longer examples are left out, in tokens.", DATA, "N", min=1)]
+Init = Annotated[str | None, _option("Checkpoint to start from: a folder, bundled:ar, or a hub id.", MODEL, "NAME")]
+Teacher = Annotated[str | None, _option("Checkpoint that d2f distils from; --init when absent.", MODEL, "NAME")]
+LoraRank = Annotated[int, _option("Train LoRA adapters of this rank; 0 trains all.", MODEL, "N", min=0)]
+Size = Annotated[
+    str, _option("Shape when training from scratch: width, layers, heads, KV heads, MLP width.", MODEL, "SIZES")
+]
+Tokenizer = Annotated[Path | None, _option("Tokenizer folder; the bundled one when absent.", MODEL, "DIR")]
 Mix = Annotated[
     str | None,
-    typer.Option(help="Shares of autoregressive, diffusion, windows and distillation steps in place of the recipe's."),
+    _option(
+        "Shares of autoregressive, diffusion, windows and distillation steps in place of the recipe's.",
+        RECIPE,
+        "SHARES",
+    ),
 ]
-Size = Annotated[str, typer.Option(help="Shape when training from scratch: width, layers, heads, KV heads, MLP width.")]
+BlockSizes = Annotated[str, _option("Block sizes drawn from at each step.", RECIPE, "SIZES")]
+WindowBlocks = Annotated[str, _option("Numbers of blocks of an active window, drawn from.", RECIPE, "SIZES")]
+Canvas = Annotated[int, _option("Longest canvas that diffusion is trained on, in tokens.", RECIPE, "N", min=1)]
+Distill = Annotated[float, _option("Teacher's part in the targets of windows.", RECIPE, "SHARE", min=0, max=1)]
+Steps = Annotated[int, _option("Optimizer steps; the learning rate falls to zero at the last.", OPTIMIZER, "N", min=1)]
+BatchSize = Annotated[int, _option("Sequences per step, over all processes.", OPTIMIZER, "N", min=1)]
+Accumulate = Annotated[int, _option("Parts a step is computed in.", OPTIMIZER, "N", min=1)]
+Optimizer = Annotated[str, _option("muon (with adamw for vectors) or adamw.", OPTIMIZER, "NAME")]
+Rate = Annotated[float, _option("Learning rate.", OPTIMIZER, "RATE")]
+VectorRate = Annotated[float, _option("Learning rate of what Muon leaves to AdamW.", OPTIMIZER, "RATE")]
+Warmup = Annotated[int, _option("Steps until the full learning rate.", OPTIMIZER, "N", min=0)]
+Bf16 = Annotated[bool, typer.Option("--bf16", help="Autocast to bfloat16.", rich_help_panel=OPTIMIZER)]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of all random numbers.")]
+LogEvery = Annotated[int, typer.Option(min=1, metavar="N", help="Steps between two points of the loss curve.")]
+SaveEvery = Annotated[int, typer.Option(min=1, metavar="N", help="Steps between checkpoints.")]
 
 
 def train(
     recipe: Recipe,
     out: Out,
-    steps: Steps = 1000,
     tasks: Tasks = "mini-maths=0.6,mini-code=0.4",
     data: Data = None,
+    max_length: MaxLength = 512,
     tokenizer: Tokenizer = None,
     init: Init = None,
     teacher: Teacher = None,
     mix: Mix = None,
-    block_sizes: Annotated[str, typer.Option(help="Block sizes drawn from at each step.")] = "8,16,32",
-    window_blocks: Annotated[
-        str, typer.Option(help="Numbers of blocks of an active window, drawn from.")
-    ] = "1,2,2,3,4",
-    canvas: Annotated[int, typer.Option(help="Longest canvas that diffusion is trained on, in tokens.")] = 224,
-    distill: Annotated[float, typer.Option(help="Teacher's part in the targets of windows.", min=0, max=1)] = 0.0,
-    lora_rank: Annotated[int, typer.Option(min=0, help="Train LoRA adapters of this rank; 0 trains all.")] = 0,
+    block_sizes: BlockSizes = "8,16,32",
+    window_blocks: WindowBlocks = "1,2,2,3,4",
+    canvas: Canvas = 224,
+    distill: Distill = 0.0,
+    lora_rank: LoraRank = 0,
     shape: Size = "128,4,4,4,512",
-    batch_size: Annotated[int, typer.Option(min=1, help="Sequences per step, over all processes.")] = 64,
-    accumulate: Annotated[int, typer.Option(min=1, help="Parts a step is computed in.")] = 1,
-    max_length: Annotated[int, typer.Option(help="Longer examples are left out, in tokens.")] = 512,
-    optimizer: Annotated[str, typer.Option(help="muon (with adamw for vectors) or adamw.")] = "muon",
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.02,
-    vector_rate: Annotated[float, typer.Option(help="Learning rate of what Muon leaves to AdamW.")] = 4e-3,
-    warmup: Annotated[int, typer.Option(help="Steps until the full learning rate.")] = 30,
-    bf16: Annotated[bool, typer.Option(help="Autocast to bfloat16.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    seed: int = 0,
-    log_every: Annotated[int, typer.Option(min=1, help="Steps between two points of the loss curve.")] = 20,
-    save_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 200,
+    steps: Steps = 1000,
+    batch_size: BatchSize = 64,
+    accumulate: Accumulate = 1,
+    optimizer: Optimizer = "muon",
+    rate: Rate = 0.02,
+    vector_rate: VectorRate = 4e-3,
+    warmup: Warmup = 30,
+    bf16: Bf16 = False,
+    device: Device = "auto",
+    seed: Seed = 0,
+    log_every: LogEvery = 20,
+    save_every: SaveEvery = 200,
+    json: shared.Json = False,
 ) -> None:
     """Train an autoregressive, masked-diffusion or D2F model; also under torchrun.
 
     Writes checkpoint.pt, loss.csv, loss.png and model/ (safetensors in a public layout) into the folder --out.
+
+    Example: lopa-bench train dllm --out my-dllm --data pairs.jsonl
     """
     from lopa_bench.harness.training import Shape, TrainingRun
     from lopa_bench.harness.training import train as run_training
@@ -97,7 +132,11 @@ def train(
         device=device,
         recipe_options=recipe_options if mix is None else {**recipe_options, "shares": _shares(mix, "--mix")},
     )
-    typer.echo(f"model: {run_training(run)}")
+    model = run_training(run)
+    if json:
+        shared.print_json({"model": str(model)})
+    else:
+        typer.echo(f"model: {model}")
 
 
 def _shares(text: str, option: str) -> dict[str, float]:

@@ -61,7 +61,7 @@ def test_every_command_has_help(lopa_bench: Any, command: str, flag: str) -> Non
     assert f"lopa-bench {command}" in outcome.out
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "show", "list", "doctor"])
+@pytest.mark.parametrize("command", program.COMMANDS)
 def test_the_help_of_a_command_ends_with_an_example(lopa_bench: Any, command: str) -> None:
     assert f"Example: lopa-bench {command}" in lopa_bench(command, "-h").out
 
