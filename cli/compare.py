@@ -13,14 +13,20 @@ from lopa_bench.cli import options as shared
 if TYPE_CHECKING:
     from lopa_bench.results.compare_tables import Outcome
 
-Runs = Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Numbers, names or folders of runs, or `last`.")]
+Runs = Annotated[
+    list[str] | None, typer.Argument(metavar="[RUN RUN...]", help="Numbers, names or folders of runs, or `last`.")
+]
+Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
+Task = Annotated[str | None, typer.Option("--task", help="Only the runs of this task.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
 ShowFlips = Annotated[bool, typer.Option("--show-flips", help="List the problems whose score changed.")]
 Force = Annotated[bool, typer.Option("--force", help="Show the differences of confounded pairs too.")]
 
 
 def compare(
-    runs: Runs,
+    runs: Runs = None,
+    sweep: Sweep = None,
+    task: Task = None,
     runs_dir: RunsDir = Path("runs"),
     show_flips: ShowFlips = False,
     force: Force = False,
@@ -36,12 +42,14 @@ def compare(
     from lopa_bench.errors import ConfigError
     from lopa_bench.results.compare_runs import compare_stored
     from lopa_bench.results.compare_tables import Refusal
-    from lopa_bench.results.store import load_run
+    from lopa_bench.results.sweeps import named_runs
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
-    if len(runs) < 2:
-        raise ConfigError(f"compare needs two runs or more, found one ('{runs[0]}'); the first is the baseline")
-    outcomes = compare_stored([load_run(run, runs_dir) for run in runs], runs_dir, force=force)
+    stored = named_runs(runs or [], runs_dir, sweep=sweep, task=task)
+    if len(stored) < 2:
+        found = f"found one ('{stored[0].record.id}')" if stored else "found none"
+        raise ConfigError(f"compare needs two runs or more, {found}; the first is the baseline")
+    outcomes = compare_stored(stored, runs_dir, force=force)
     _print(outcomes, format, show_flips)
     raise typer.Exit(3 if any(isinstance(one, Refusal) for one in outcomes) else 0)
 

@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.errors import ConfigError
 
-References = Annotated[list[str], typer.Argument(metavar="RUN...", help="Numbers, names or folders of runs.")]
+References = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help="Numbers, names or folders of runs.")]
+Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
+Task = Annotated[str | None, typer.Option("--task", help="Only the runs of this task.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
 Speed = Annotated[str, typer.Option(help="Figure on the speed axis: tpf, tpf_branch, tps_e2e, ...")]
 Within = Annotated[float, typer.Option(help="Points of accuracy that the chosen setting may lose.", min=0.0)]
@@ -22,7 +25,9 @@ Part = Annotated[str, typer.Option(help="With --csv, --markdown, --latex: settin
 
 
 def frontier(
-    runs: References,
+    runs: References = None,
+    sweep: Sweep = None,
+    task: Task = None,
     runs_dir: RunsDir = Path("runs"),
     speed: Speed = "tpf",
     within: Within = 1.0,
@@ -45,12 +50,15 @@ def frontier(
     from lopa_bench.results.aup import Yardstick
     from lopa_bench.results.frontier import frontier as place
     from lopa_bench.results.store import load_run
+    from lopa_bench.results.sweeps import named_runs
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     shared.one_of("part", part, ("settings", "aup"))
     shared.go_together({"--y-max": y_max, "--y-max-name": y_max_name})
     yardstick = None if y_max is None or y_max_name is None else Yardstick(y_max, y_max_name)
-    stored = [load_run(reference, runs_dir) for reference in runs]
+    if not runs and sweep is None:
+        raise ConfigError("no runs named: give their numbers, or --sweep NAME")
+    stored = named_runs(runs or [], runs_dir, sweep=sweep, task=task)
     reference = None if against is None else load_run(against, runs_dir).record.id
     found = place(stored, speed=speed, within=within, against=reference, yardstick=yardstick)
     if format == "json":

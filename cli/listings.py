@@ -162,7 +162,7 @@ def presets(task: str | None = None, decoder: str | None = None) -> Table:
 
 def published(paper: str | None) -> Table:
     """Return the published figures, one row each."""
-    from lopa_bench.results.published import select
+    from lopa_bench.results.published_figures import select
 
     rows: list[Row] = [
         {

@@ -22,7 +22,7 @@ from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec, resolve
 from lopa_bench.harness.sweep import summary_of_asked
 from lopa_bench.harness.sweep_plan import require_consent_of
-from lopa_bench.results.published import PublishedCell, cells, select
+from lopa_bench.results.published_figures import PublishedCell, cells, select
 from lopa_bench.results.schema import FINISHED
 from lopa_bench.results.store import StoredRun, list_runs
 from lopa_bench.results.tolerance import WIDEST_SCORE, problems_needed

@@ -9,7 +9,7 @@ from typing import Any
 from lopa_bench.harness.reproduce_figures import convention_of, on_same_device
 from lopa_bench.harness.settings import RunSpec, resolve
 from lopa_bench.results.differences import INCIDENTAL, RECORDED_ELSEWHERE, device_words, draws, show
-from lopa_bench.results.published import PAPERS, PublishedRow
+from lopa_bench.results.published_figures import PAPERS, PublishedRow
 from lopa_bench.results.schema import RunRecord, Summary
 from lopa_bench.tasks.preset import Preset
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lopa_bench.results.conventions import Answer, Unknown, convention_named
-from lopa_bench.results.published import PublishedCell, PublishedRow, select
+from lopa_bench.results.published_figures import PublishedCell, PublishedRow, select
 from lopa_bench.results.recount import Recount, recount
 from lopa_bench.results.schema import Environment, Interval, SampleRecord, Summary
 from lopa_bench.results.statistics import bootstrap_ratio

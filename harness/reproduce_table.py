@@ -7,7 +7,7 @@ from functools import reduce
 
 from lopa_bench.harness.reproduce import NO_PRESET, Reproduction, Target
 from lopa_bench.harness.reproduce_figures import Figure
-from lopa_bench.results.published import PublishedRow
+from lopa_bench.results.published_figures import PublishedRow
 from lopa_bench.results.tables import Column, Row, Table, Value
 
 MECHANICS = "NOT COMPARABLE: a bundled model on a generated task. It shows that the decoder and options run, no more."

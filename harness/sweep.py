@@ -129,8 +129,8 @@ def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
         return Outcome(planned, error=f"{type(error).__name__}: {error}")
     assert result.run is not None  # only a dry run has none
     summary = summary_of_asked(result.run.record, result.run.samples, result.asked)
-    error = summary.blocked or (None if summary.n else "no answer went well")
-    return Outcome(planned, result.run, summary, result.num_new, error)
+    why = summary.blocked or (None if summary.n else "no answer went well")
+    return Outcome(planned, result.run, summary, result.num_new, why)
 
 
 def summary_of_asked(record: RunRecord, samples: Sequence[SampleRecord], asked: Sequence[str]) -> Summary:

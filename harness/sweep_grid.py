@@ -103,7 +103,8 @@ def _grid(entry: Entry, lines: Lines, place: Place, common: RunSpec) -> Iterator
             for chosen in _combinations(own):
                 for last in _combinations({key: runs[key] for key in inner}):
                     named = {} if decoder is None else {"decoder": decoder}
-                    spec = replace(common, **first, **named, **last, options=dict(chosen))
+                    asked: dict[str, Any] = {**first, **named, **last}
+                    spec = replace(common, **asked, options=dict(chosen))
                     yield Cell(spec, {**first, **named, **chosen, **last}, where=lines.where(place) if place else "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +83,23 @@ def read_sweep(root: Path | str, name: str) -> SweepRecord:
     if isinstance(raw, dict) and isinstance(version := raw.get("schema_version"), int) and version > SWEEP_VERSION:
         raise SchemaTooNew(f"{file} was written by a later version of lopa-bench (schema {version}); update lopa-bench")
     return parse(SweepRecord, raw, str(file))
+
+
+def named_runs(
+    references: Sequence[str], root: Path | str, *, sweep: str | None = None, task: str | None = None
+) -> list[StoredRun]:
+    """Return the runs that a command was given: those named, then those of a sweep, of one task where one is named.
+
+    Raises:
+        ResultsError: a run or sweep that is not there, or no run of that task among them.
+    """
+    found = [load_run(reference, root) for reference in references]
+    there = {run.record.id for run in found}
+    found += [run for run in ([] if sweep is None else sweep_runs(root, sweep)) if run.record.id not in there]
+    tasks = dict.fromkeys(run.record.task.name for run in found)
+    if task is not None and task not in tasks:
+        raise ResultsError(f"none of these runs is of task '{task}'{nearest(task, tasks)}; there is {', '.join(tasks)}")
+    return [run for run in found if task in (None, run.record.task.name)]
 
 
 def sweep_runs(root: Path | str, name: str) -> list[StoredRun]:

@@ -32,8 +32,8 @@ class Preset:
     `options` are the decoder's, on top of `convention`, the authors' reading of the algorithm. `bos` puts the BOS
     before every prompt or keeps it away; `stops_apply` is False where the authors' `escape_until` leaves answers uncut;
     `multiturn` makes every shot a pair of chat turns. `published` names the cells of tables that it stands for, by
-    their ids in `results/published.py`; `open_question` says what the source leaves unsaid or cannot be had here, so
-    that no run of it can be held against the figures, "" where it can.
+    their ids in `results/published_figures.py`; `open_question` says what the source leaves unsaid or cannot be had
+    here, so that no run of it can be held against the figures, "" where it can.
     """
 
     name: str

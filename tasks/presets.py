@@ -55,5 +55,5 @@ def get_preset(name: str) -> Preset:
 
 
 def presets_of(cell: str) -> list[Preset]:
-    """Return the presets that stand for a published cell, by its id in `results/published.py`."""
+    """Return the presets that stand for a published cell, by its id in `results/published_figures.py`."""
     return [preset for preset in PRESETS.values() if cell in preset.published]

@@ -50,6 +50,20 @@ def test_cells_are_listed_first_then_run_then_shown(call: Any, small: list[str])
     assert "nothing to generate" in err and "cell 1 of 3" not in err
 
 
+def test_a_sweeps_runs_are_compared_and_set_on_a_frontier(call: Any, small: list[str]) -> None:
+    call(*small, "--limit", "2")
+    code, out, err = call("compare", "--sweep", "small", "--task", "mini-maths", "--json")
+    assert code == 0, err
+    assert "0001-mini-maths-d2f" in out and "0003-mini-maths-lopa" in out
+    code, out, err = call("frontier", "--sweep", "small", "--y-max", "90", "--y-max-name", "someone", "--json")
+    assert code == 0 and "0002-mini-maths-lopa-1" in out, err
+    for command in ("compare", "frontier"):
+        code, _, err = call(command)
+        assert code == 2 and ("found none" in err or "no runs named" in err)
+        code, _, err = call(command, "--sweep", "smal")
+        assert code == 2 and "did you mean 'small'" in err
+
+
 def test_a_dry_run_lists_and_stops(call: Any, small: list[str]) -> None:
     code, out, err = call(*small, "--dry-run")
     assert code == 0 and "3 cells: 3 new" in out and "nothing was loaded" in err

@@ -22,7 +22,7 @@ from lopa_bench.harness.reproduce import (
 from lopa_bench.harness.reproduce_figures import devices_per_answer
 from lopa_bench.harness.reproduce_table import expected_table, result_table
 from lopa_bench.harness.settings import RunSpec, resolve
-from lopa_bench.results.published import select, table_ids
+from lopa_bench.results.published_figures import select, table_ids
 from lopa_bench.results.schema import (
     DecoderInfo,
     Environment,

@@ -18,7 +18,7 @@ from lopa_bench.harness.sweep_grid import cells_of
 from lopa_bench.harness.sweep_plan import Paces, PlannedCell, duration, plan_cells, plan_table, stored_paces
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import list_runs
-from lopa_bench.results.sweeps import read_sweep, sweep_file, sweep_names, sweep_runs
+from lopa_bench.results.sweeps import named_runs, read_sweep, sweep_file, sweep_names, sweep_runs
 from lopa_bench.results.tables import render
 
 Plan = Callable[..., list[PlannedCell]]
@@ -179,6 +179,18 @@ def test_the_record_names_the_run_of_every_cell(plan: Plan, go: Any, tmp_path: P
     assert [run.path.name for run in sweep_runs(tmp_path / "runs", "small")] == [cell.run for cell in record.cells]
     assert all(cell.asked == ("mini-maths-0000", "mini-maths-0001") for cell in record.cells)
     assert sweep_names(tmp_path / "runs") == ["small"]
+
+
+def test_other_commands_take_a_sweeps_runs(plan: Plan, go: Any, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    go(plan(task=["mini-maths", "mini-code"], branches=1))
+    names = [run.record.id for run in named_runs([], root, sweep="small")]
+    assert len(names) == 4
+    assert [run.record.id for run in named_runs(["2"], root, sweep="small")] == [names[1], names[0], *names[2:]]
+    assert [run.record.task.name for run in named_runs([], root, sweep="small", task="mini-code")] == ["mini-code"] * 2
+    assert [run.record.number for run in named_runs(["1", "1"], root)] == [1, 1]
+    with pytest.raises(ResultsError, match="did you mean 'mini-code'"):
+        named_runs([], root, sweep="small", task="mini-cod")
 
 
 def test_figures_are_of_the_problems_asked_though_the_run_holds_more(plan: Plan, go: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.errors import ResultsError
-from lopa_bench.results.published import (
+from lopa_bench.results.published_figures import (
     FOLDER,
     MEASURED,
     PAPERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.results.published import PublishedCell, cells, published
+from lopa_bench.results.published_figures import PublishedCell, cells, published
 from lopa_bench.tasks.presets import PRESETS, Preset, get_preset, presets_of
 
 # Whatever has no preset, and why.
