@@ -102,7 +102,7 @@ def test_a_mistake_ends_in_one_line(call: Any, words: list[str], told: str) -> N
 
 
 def test_the_page_names_every_table_and_its_commands_parse(call: Any) -> None:
-    from lopa_bench.results.published import table_ids
+    from lopa_bench.results.published_figures import table_ids
 
     text = PAGE.read_text(encoding="utf-8")
     assert not [table for table in table_ids() if f"`{table}`" not in text]
