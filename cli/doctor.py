@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +11,7 @@ import typer
 from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
+    from lopa_bench.harness.data_check import TaskFitness
     from lopa_bench.harness.environment import Backend
     from lopa_bench.harness.sandbox import Way
     from lopa_bench.results.tables import Table
@@ -25,18 +28,22 @@ def doctor(device: Device = "cpu", model: Model = None, json: shared.Json = Fals
     Example: lopa-bench doctor --device cuda
     """
     from lopa_bench.harness import environment
+    from lopa_bench.harness.data_check import fitness_of_tasks
     from lopa_bench.harness.equivalence import checkpoint_checks, checks
     from lopa_bench.harness.sandbox import ways
 
     device = environment.choose_device(device)
     versions, backends, isolation = environment.versions(), environment.backends(), ways()
+    folder = os.environ.get("LOPA_BENCH_DATA")
+    tasks = fitness_of_tasks(Path(folder).expanduser() if folder else None)
     if not json:
         shared.print_table(_versions(versions))
         shared.print_table(_backends(backends))
         shared.print_table(_isolation(isolation))
+        shared.print_table(_tasks(tasks))
     outcomes = [*(checkpoint_checks(model, device) if model else []), *checks(device)]
     if json:
-        _print_json(versions, backends, isolation, outcomes)
+        _print_json(versions, backends, isolation, tasks, outcomes)
     else:
         shared.print_table(_checks(outcomes))
     raise typer.Exit(0 if all(outcome.ok for outcome in outcomes) else 1)
@@ -88,8 +95,21 @@ def _isolation(found: list[Way]) -> Table:
     return Table([Column(key, key) for key in keys], rows, "programs that models write are run in")
 
 
+def _tasks(found: list[TaskFitness]) -> Table:
+    from lopa_bench.results.tables import Column, Row, Table
+
+    rows: list[Row] = [
+        {"task": one.task, "usable": one.usable, "data": one.data, "remark": one.remark or "-"} for one in found
+    ]
+    return Table([Column(key, key) for key in ("task", "usable", "data", "remark")], rows, "tasks")
+
+
 def _print_json(
-    versions: dict[str, str | None], backends: list[Backend], isolation: list[Way], outcomes: list[Any]
+    versions: dict[str, str | None],
+    backends: list[Backend],
+    isolation: list[Way],
+    tasks: list[TaskFitness],
+    outcomes: list[Any],
 ) -> None:
     import json
     from dataclasses import asdict
@@ -98,6 +118,7 @@ def _print_json(
         "versions": versions,
         "backends": [asdict(one) for one in backends],
         "isolation": [asdict(one) for one in isolation],
+        "tasks": [asdict(one) for one in tasks],
         "checks": [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in outcomes],
         "ok": all(one.ok for one in outcomes),
     }

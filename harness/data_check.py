@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lopa_bench.errors import ConfigError, TaskDataError
+from lopa_bench.errors import ConfigError, PrerequisiteError, TaskDataError
+from lopa_bench.harness.lm_eval_files import load_yaml, require
 from lopa_bench.harness.task_source import all_tasks, known_name, splits_of
+from lopa_bench.tasks.code_tasks import CODE_TASKS
 from lopa_bench.tasks.data_files import Split, find_files, read_split
+from lopa_bench.tasks.maths_tasks import MATHS_TASKS
 
 Status = Literal["known release", "unknown release", "a part of the release", "damaged", "not there", "from the hub"]
 
@@ -78,6 +81,34 @@ def check_split(split: Split, tasks: Sequence[str], data_dir: Path | None) -> Sp
     elif len(data.rows) < split.num_rows:
         status = "a part of the release"
     return SplitCheck(*who, status, data.source, len(data.rows), data.sha256, data.release)
+
+
+@dataclass(frozen=True)
+class TaskFitness:
+    """Whether a task could be run here, as far as packages go; `remark` says what is missing."""
+
+    task: str
+    usable: bool
+    data: str
+    remark: str = ""
+
+
+def fitness_of_tasks(data_dir: Path | None = None) -> list[TaskFitness]:
+    """Return for every task whether its definition loads and its scorer's packages are installed."""
+    return [_fitness(task.name, data_dir) for task in all_tasks()]
+
+
+def _fitness(name: str, data_dir: Path | None) -> TaskFitness:
+    data = where_data_are(name, data_dir)
+    try:
+        if name in MATHS_TASKS:
+            require(name, MATHS_TASKS[name].needs)
+            load_yaml(MATHS_TASKS[name].yaml, functions=False)
+        elif name in CODE_TASKS and (yaml := CODE_TASKS[name].yaml) is not None:
+            load_yaml(yaml, functions=False)
+    except PrerequisiteError as error:
+        return TaskFitness(name, False, data, str(error))
+    return TaskFitness(name, True, data)
 
 
 def where_data_are(name: str, data_dir: Path | None) -> str:

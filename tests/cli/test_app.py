@@ -170,6 +170,7 @@ def test_the_doctor_finds_nothing_wrong(lopa_bench: Any) -> None:
     document = outcome.document
     assert outcome.code == 0 and document["ok"]
     assert document["versions"]["torch"]
+    assert {one["task"]: one["usable"] for one in document["tasks"]}["gsm8k"] is True
     backends = {one["device"]: one for one in document["backends"]}
     assert set(backends) == {"cuda", "npu", "cpu"}
     assert all(one["available"] or one["why"] for one in backends.values())

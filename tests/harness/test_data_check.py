@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.errors import ConfigError, TaskDataError
-from lopa_bench.harness.data_check import check_data, where_data_are
+from lopa_bench.harness.data_check import check_data, fitness_of_tasks, where_data_are
 from lopa_bench.harness.problem_choice import SUBSETS
 from lopa_bench.harness.task_card import kind_of, preset_facts, task_card
 from lopa_bench.harness.task_source import all_tasks, known_name, splits_of
@@ -48,6 +49,16 @@ def test_every_kind_of_file_is_told_apart(tmp_path: Path, data_dir: Path) -> Non
         ("mbpp", "test"): "not there",
     }
     assert "gsm8k_test.jsonl is damaged at line 1" in checks["gsm8k", "test"].problem
+
+
+def test_a_task_whose_packages_are_missing_is_told(monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> None:
+    assert {one.task for one in fitness_of_tasks()} == {task.name for task in all_tasks()}
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == "sympy" else find(name))
+    fitness = {one.task: one for one in fitness_of_tasks(data_dir)}
+    assert {name for name, one in fitness.items() if not one.usable} == {"math", "math500"}
+    assert "pip install 'lopa-bench[math]'" in fitness["math"].remark
+    assert fitness["mbpp"].data == "found: mbpp.jsonl.gz"
 
 
 def test_what_cannot_be_checked_is_refused(tmp_path: Path) -> None:

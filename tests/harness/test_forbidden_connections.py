@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -47,6 +48,18 @@ def test_an_offline_run_on_local_things_tries_no_connection(tmp_path: Path, data
     done, attempts = call(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["summary"]["n"] == 1
+    assert attempts == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("math_verify") is None, reason="the scores of MATH need the extra 'math'")
+def test_no_score_of_math_is_fetched(tmp_path: Path) -> None:
+    row = {"problem": "What is $1 + 1$?", "level": "Level 1", "type": "Algebra", "solution": r"It is $\boxed{2}$."}
+    (tmp_path / "math_test.jsonl").write_text(json.dumps(row))
+    words = ("run", "--task", "math", "--decoder", "d2f", "--data-dir", str(tmp_path), "--block-size", "4", *SMALL)
+    done, attempts = call(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["summary"]["scores"]) == {"exact_match,none", "math_verify,none"}
     assert attempts == ""
 
 
