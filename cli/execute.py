@@ -71,7 +71,7 @@ class Terminal:
 
     def sampled(self, sample: SampleRecord, running: Running) -> None:
         """Move the bar."""
-        self._last = f"{running.num_done} answers: {figures(running)}"
+        self._last = f"{running.num_done} of {self._total} answers: {figures(running)}"
         if self._progress is not None and self._bar is not None:
             self._progress.update(self._bar, completed=running.num_done, figures=figures(running))
 

@@ -133,7 +133,8 @@ def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
         + (f" and {more} more" if more > 0 else "")
         + "; nothing was generated"
     )
-    if found.summary is None or found.status not in FINISHED:
+    is_whole = len(found.samples) >= found.record.task.num_documents
+    if found.summary is None or (is_whole and found.status not in FINISHED):
         with reopen_run(found) as writer:
             _finish(writer)
         found = load_run(found.path)

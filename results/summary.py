@@ -80,7 +80,9 @@ def _without_value(figure: MetricValue) -> MetricValue:
 
 
 def end_status(summary: Summary) -> Status:
-    """Return the status of a run that is done: samples without a verdict are said in it."""
+    """Return the status of a run that nobody is at: it may lack samples, or verdicts on some."""
+    if summary.n + summary.num_errors < summary.num_expected:
+        return "interrupted"
     return "finished with errors" if summary.num_errors else "finished"
 
 

@@ -217,6 +217,20 @@ def test_what_keeps_a_stopped_run_from_being_gone_on_with_is_named(
     assert len(list((tmp_path / "runs").glob("0*"))) == 3
 
 
+def test_a_stopped_run_that_is_asked_for_less_stays_unfinished(start: Start) -> None:
+    stop_a_run(start(limit=4))
+    fewer = run(start(limit=2))
+    assert fewer.run is not None and fewer.summary is not None
+    assert (fewer.num_new, fewer.run.status, fewer.summary.n) == (1, "interrupted", 2)
+    assert "unfinished: 2 of 4 samples" in fewer.summary.warnings
+    again = run(start(limit=2))
+    assert again.run is not None
+    assert (again.num_new, again.run.status, again.run.record.resumed) == (0, "interrupted", fewer.run.record.resumed)
+    whole = run(start(limit=4))
+    assert whole.run is not None
+    assert (whole.num_new, whole.run.status, whole.run.path) == (2, "finished", fewer.run.path)
+
+
 def test_a_run_of_other_settings_is_no_news(start: Start) -> None:
     stop_a_run(start())
     listener = Listener()
