@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from lopa_bench.harness.forecast import duration
 
 if TYPE_CHECKING:
     from lopa_bench.harness.progress import Running
+
+
+WIDE = 110
 
 
 class TimeLeft(ProgressColumn):
@@ -28,12 +32,14 @@ class TimeLeft(ProgressColumn):
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a bar for tasks with the fields `running` and `figures`, gone when it ends."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeLeft(),
-        TextColumn("{task.fields[figures]}"),
-    )
+    """Return a bar for tasks with the fields `running` and `figures`, gone when it ends.
+
+    It stays on one line: where there is little room the name is cut short and the bar itself left out.
+    """
+    is_wide = console.width >= WIDE
+    label = Column(no_wrap=True, max_width=console.width // (3 if is_wide else 5))
+    columns: list[ProgressColumn] = [TextColumn("{task.description}", table_column=label)]
+    if is_wide:
+        columns.append(BarColumn(bar_width=20))
+    columns += [MofNCompleteColumn(), TimeLeft(table_column=Column(no_wrap=True)), TextColumn("{task.fields[figures]}")]
     return Progress(*columns, console=console, transient=True)

@@ -56,9 +56,7 @@ def _score_column(name: str, metric: str) -> Column:
 
 def decoder_words(run: StoredRun) -> str:
     """Return a decoder's name with its number of branches, where it has branches."""
-    decoder = run.record.decoder
-    branches = decoder.options.get("branches")
-    return decoder.name if branches is None else f"{decoder.name}, {branches} branches"
+    return run.record.decoder.words
 
 
 def reasons(run: StoredRun) -> Iterator[str]:
@@ -172,12 +170,8 @@ def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
     """Yield what stands under a run's table: reasons, status, where it ran, its settings."""
     from lopa_bench.results.metrics import accuracy_by_cluster
 
-    from lopa_bench.results.metrics import accuracy_by_cluster
-
     yield from reasons(run)
     record = run.record
-    if parts := accuracy_by_cluster(run.samples):
-        yield "accuracy by part: " + ", ".join(f"{part} {percent(mean)} of {n}" for part, (mean, n) in parts.items())
     if parts := accuracy_by_cluster(run.samples):
         yield "accuracy by part: " + ", ".join(f"{part} {percent(mean)} of {n}" for part, (mean, n) in parts.items())
     yield f"status: {run.status}" + (f" ({record.error})" if record.error else "")

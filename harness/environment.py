@@ -12,7 +12,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from lopa_bench.errors import PrerequisiteError
+from lopa_bench.errors import PrerequisiteError, nearest
 from lopa_bench.results.schema import Environment
 
 PACKAGES = (
@@ -97,7 +97,7 @@ def choose_device(asked: str) -> str:
         return next(name for name in ("cuda", "npu", "cpu") if found[name].available)
     kind = asked.partition(":")[0]
     if kind not in found:
-        raise PrerequisiteError(f"device '{asked}' is unknown; there are {', '.join(found)}")
+        raise PrerequisiteError(f"device '{asked}' is unknown{nearest(kind, found)}; there are {', '.join(found)}")
     if not found[kind].available:
         raise PrerequisiteError(f"device '{asked}' cannot be used: {found[kind].why}; try --device cpu")
     index = asked.partition(":")[2]

@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from lopa_bench.errors import ModelError
+from lopa_bench.errors import ModelError, nearest
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -138,6 +138,6 @@ def torch_dtype(name: str | torch.dtype) -> torch.dtype:
     known = ("float32", "bfloat16", "float16", "float64")
     wanted = aliases.get(name, name)
     if wanted not in known:
-        raise ModelError(f"dtype '{name}' is not one of {', '.join(known)}")
+        raise ModelError(f"dtype '{name}' is not one of {', '.join(known)}{nearest(name, known)}")
     dtype: torch.dtype = getattr(torch, wanted)
     return dtype

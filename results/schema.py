@@ -142,6 +142,12 @@ class DecoderInfo(Record):
     preset: str | None = None
     options: dict[str, JsonValue] = {}
 
+    @property
+    def words(self) -> str:
+        """Its name with its number of branches, where it has branches."""
+        branches = self.options.get("branches")
+        return self.name if branches is None else f"{self.name}, {branches} branch{'' if branches == 1 else 'es'}"
+
 
 class Environment(Record):
     """Where a run ran. Speeds are comparable only where device, dtype, packages and batch agree.
