@@ -22,4 +22,4 @@ def test_the_bar_is_one_line(width: int) -> None:
     text = "".join(segment.text for segment in lines[0])
     assert ("17/400" in text) == (width >= 80)
     assert ("━" in text) == (width >= 110)
-    assert (FIGURES in text) == (width >= 80)
+    assert width < 80 or FIGURES in text
