@@ -5,6 +5,8 @@ Nothing heavy is imported here or at the top of a command's file, so that help a
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -105,6 +107,9 @@ app.add_typer(data, name="data")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit with its code: 0 ok, 1 failed, 2 usage or prerequisite, 3 not comparable."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a sign that the terminal lacks is no reason to fail
     with _Termination() as termination:
         code = _code(arguments)
     sys.exit(TERMINATED if code == INTERRUPTED and termination.came else code)
@@ -140,19 +145,29 @@ def _code(arguments: list[str] | None) -> int:
         returned = app(arguments, standalone_mode=False, prog_name="lopa-bench")
         if returned == INTERRUPTED:
             raise KeyboardInterrupt
+        sys.stdout.flush()
         return returned if isinstance(returned, int) else 0
     except LopaBenchError as error:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; what was finished is stored, the same command goes on from there", INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: no more to say, nor at exit
+        _silence()  # the reader left: no more to say, nor at exit
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        _silence()
+        return _fail(f"the output cannot be written: {error.strerror}", 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         message = str(error.format_message())  # the option parser's own kind of error
         return _fail(message, int(getattr(error, "exit_code", 2))) if message else 2
+
+
+def _silence() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> int:

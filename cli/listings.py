@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lopa_bench.errors import ConfigError, ModelError
-from lopa_bench.results.tables import Column, Row, Table
+from lopa_bench.errors import ConfigError, ModelError, ResultsError
+from lopa_bench.results.tables import Column, Row, Table, Value
 
 # What fits a screen; JSON, CSV, Markdown and LaTeX have all columns.
 ON_SCREEN = {
@@ -189,27 +189,31 @@ def published(paper: str | None) -> Table:
 
 
 def runs(root: Path) -> Table:
-    """Return the runs stored under `root`."""
+    """Return the runs stored under `root`; one whose samples cannot be read is there, and a note says why."""
     from lopa_bench.cli.views import decoder_words, summary_of
     from lopa_bench.results.rows import metric_column
     from lopa_bench.results.store import list_runs
 
     rows: list[Row] = []
+    damages: list[str] = []
     for run in list_runs(root):
-        record, figures = run.record, summary_of(run).metrics
-        rows.append(
-            {
-                "run": record.id,
-                "status": run.status,
-                "created": record.created.strftime("%Y-%m-%d %H:%M"),
-                "task": record.task.name,
-                "decoder": decoder_words(run),
-                "model": record.model.name,
-                "samples": f"{len(run.samples)} of {record.task.num_documents}",
-                **{name: figures[name].value for name in ("accuracy", "tpf", "tps_e2e")},
-            }
-        )
+        record = run.record
+        row: dict[str, Value] = {
+            "run": record.id,
+            "created": record.created.strftime("%Y-%m-%d %H:%M"),
+            "task": record.task.name,
+            "decoder": decoder_words(run),
+            "model": record.model.name,
+        }
+        try:
+            figures = summary_of(run).metrics
+            row |= {"status": run.status, "samples": f"{len(run.samples)} of {record.task.num_documents}"}
+            row |= {name: figures[name].value for name in ("accuracy", "tpf", "tps_e2e")}
+        except ResultsError as error:
+            row["status"] = "damaged"
+            damages.append(str(error))
+        rows.append(row)
     columns = [Column(key, key) for key in ("run", "status", "created", "task", "decoder", "model", "samples")]
     columns += [metric_column(name) for name in ("accuracy", "tpf", "tps_e2e")]
     notes = () if rows else (f"no runs in {root} yet; `lopa-bench run` or `lopa-bench demo` makes some",)
-    return Table(columns, rows, notes=notes)
+    return Table(columns, rows, notes=(*notes, *damages))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import store
 
 from lopa_bench.cli import app as program
 
@@ -192,3 +193,30 @@ def test_the_installed_program_answers() -> None:
     script = Path(sys.executable).with_name("lopa-bench")
     done = subprocess.run([script, "list", "tasks"], capture_output=True, text=True)
     assert done.returncode == 0 and "mini-maths" in done.stdout
+
+
+def test_a_full_disk_behind_stdout_is_one_sentence() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full is Linux's")
+    script = "from lopa_bench.cli.app import main; main(['list', 'tasks'])"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "lopa-bench: the output cannot be written: No space left on device\n")
+
+
+def test_a_damaged_run_is_listed_with_the_others(lopa_bench: Any, tmp_path: Path) -> None:
+    for edit in (None, lambda text: "{garbage}\n" + text):
+        store(tmp_path / "runs", edit=edit)
+    outcome = lopa_bench("list", "runs", "--json")
+    assert outcome.code == 0
+    rows = {row["run"]: row for row in outcome.document["rows"]}
+    assert [(name[:4], row["status"]) for name, row in rows.items()] == [("0001", "finished"), ("0002", "damaged")]
+    assert "samples.jsonl is damaged at line 1" in outcome.document["notes"][0]
+
+
+def test_a_terminal_without_unicode_gets_what_it_can_show() -> None:
+    script = "from lopa_bench.cli.app import main; main(['list', 'tasks'])"
+    environment = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mini-maths" in done.stdout
