@@ -62,6 +62,8 @@ def _set_up(data_dir: Path | None, name: str, offline: bool) -> None:
     is_local = data_dir is not None or not splits_of(name)
     if offline or is_local or (not network.is_offline() and network.hub_is_out_of_reach()):
         network.go_offline()
+    else:
+        network.use_private_dataset_cache()
     if offline:
         network.forbid_connections()
 

@@ -134,7 +134,10 @@ class LmEvalTask:
     def outline(self) -> list[Entry]:
         """Return id and kind of every document, without its prompt."""
         definition = self.definition
-        return [Entry(self._id(index), definition.stratum(row)) for index, row in enumerate(self.splits["test"].rows)]
+        return [
+            Entry(self._id(index), definition.stratum(row), str(row.get("unique_id", "")))
+            for index, row in enumerate(self.splits["test"].rows)
+        ]
 
     def documents(self, split: str = "test") -> list[Document]:
         """Return the test documents with their complete prompts, in the order of the file."""

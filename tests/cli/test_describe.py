@@ -60,6 +60,12 @@ def test_a_typing_error_leads_to_the_nearest_of_both(call: Call) -> None:
         assert (code, out) == (2, "") and f"did you mean '{meant}'" in err
 
 
+@pytest.mark.parametrize("words", [("describe",), ("data", "check"), ("list",)])
+def test_the_help_has_an_example(call: Call, words: tuple[str, ...]) -> None:
+    code, out, _ = call(*words, "--help")
+    assert code == 0 and f"Example: lopa-bench {' '.join(words)}" in out
+
+
 def test_whole_data_pass_the_check(call: Call, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOPA_BENCH_DATA", str(data_dir))
     code, out, err = call("data", "check", "gsm8k", "mbpp")

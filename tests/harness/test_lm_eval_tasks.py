@@ -119,6 +119,13 @@ def test_a_form_for_chats_says_when_there_is_none(data_dir: Path, gsm8k: LmEvalT
     assert gsm8k.notes == ()
 
 
+@pytest.mark.parametrize("until", ["Q:", ["Q:"], ["", "Q:", ""]])
+def test_one_stop_string_and_a_list_of_them_are_alike(data_dir: Path, until: object) -> None:
+    one = task(data_dir)
+    one._config["generation_kwargs"] = {"until": until}
+    assert one.stop == ("Q:",)
+
+
 def test_data_are_named_with_their_hash(gsm8k: LmEvalTask) -> None:
     gsm8k.documents()
     source = gsm8k.source

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import PrerequisiteError, ScorerError, TaskDataError
+from lopa_bench.harness import identity
 from lopa_bench.harness.lm_eval_files import load_yaml
 from lopa_bench.harness.lm_eval_tasks import LmEvalTask, PromptSettings
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.schema import Why
+from lopa_bench.tasks.base import Entry
 from lopa_bench.tasks.maths_tasks import MATH_TEST, MATHS_TASKS, MathsDefinition, maths_task_name
 
 PROBLEMS = [
@@ -24,6 +26,9 @@ PROBLEMS = [
     ("Count to a thousand.", "Level 3", "Counting & Probability", r"There are $\boxed{1{,}000}$."),
 ]
 ROWS = [dict(zip(("problem", "level", "type", "solution"), one, strict=True)) for one in PROBLEMS]
+
+# The prompt of the first problem above, with lm-eval's four examples, as version 3.1 of its task builds it.
+GOLDEN = "67cc27e9c780cd70fab2f80f69815281f3064dadce23d044c034e63a04e486a1"
 
 needs_math = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in MATHS_TASKS["math"].needs),
@@ -55,6 +60,7 @@ def test_prompts_are_lm_eval_s_and_the_parts_stand_in_its_order(math: LmEvalTask
     assert [one.args[0] for one in theirs.instances] == [one.prompt for one in documents]
     assert math.stop == tuple(theirs.instances[0].args[1]["until"]) == ("Problem:",)
     assert math.version == "3.1"
+    assert identity.prompt_hash(documents[0].prompt) == GOLDEN
 
 
 @needs_math
@@ -111,10 +117,11 @@ def test_no_shots_and_a_chat(tmp_path: Path) -> None:
 @needs_math
 def test_math_500_has_its_own_fields(tmp_path: Path) -> None:
     row = {"problem": "Halve one.", "solution": r"$\boxed{0.5}$", "answer": "0.5", "subject": "Algebra", "level": 2}
+    row["unique_id"] = "test/algebra/1.json"
     task = LmEvalTask(MATHS_TASKS["math500"], write(tmp_path, [row], "math500_test"))
     [document] = task.documents()
     assert document.metadata["cluster"] == "Algebra"
-    assert [one.stratum for one in task.outline()] == ["Algebra, 2"]
+    assert task.outline() == [Entry("math500-0000", "Algebra, 2", "test/algebra/1.json")]
     assert task.judge(document, r"\boxed{\frac12}").correct == 1.0
 
 
