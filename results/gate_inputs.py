@@ -78,13 +78,18 @@ def why_not_comparable(baseline: Baseline, cell: Cell, run: StoredRun) -> str | 
     return None
 
 
-def missing_figures(samples: Sequence[SampleRecord]) -> str | None:
-    """Return which figure a run lacks or has as no finite number, None when all are there."""
+def missing_figures(samples: Sequence[SampleRecord], *, has_work: bool = True) -> str | None:
+    """Return which figure a run lacks or has as no finite number, None when all are there.
+
+    Without `has_work` only scores are looked at: the baseline has no work either, as behind a server that tells none.
+    """
     for sample in samples:
         if sample.correct is None:
             return f"{sample.id} has no score: accuracy is missing"
         if not math.isfinite(sample.correct):
             return f"the score of {sample.id} is {sample.correct}: accuracy is no number"
+    if not has_work:
+        return None
     if not sum(sample.work.rounds for sample in samples):
         return "no rounds were counted: TPF and work are missing"
     values = {name: METRICS[name].value(samples) for name in ("tpf", "calls_per_answer", "positions_per_answer")}

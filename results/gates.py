@@ -73,7 +73,7 @@ def check_run(
     if obstacle is not None:
         return one(Outcome.NOT_COMPARABLE, "problems", obstacle)
     common = [sample for sample in run.samples if sample.id in cell.samples]
-    missing = missing_figures(common)
+    missing = missing_figures(common, has_work=any(line.rounds for line in cell.samples.values()))
     if missing is not None:
         return one(Outcome.REGRESSED, "figures", missing)
     try:

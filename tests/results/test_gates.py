@@ -145,6 +145,13 @@ def test_a_run_that_cannot_be_judged_fails(judge: Judge, name: str) -> None:
     assert words in verdict.results[0].reason
 
 
+def test_a_cell_without_any_work_is_held_to_its_score_alone(judge: Judge) -> None:
+    timed_only = [more_work(one, 0) for one in samples()]
+    verdict = judge(answers=timed_only, accepted={"answers": timed_only})
+    assert verdict.exit_code == 0 and gate(verdict, "tpf").outcome == Outcome.NOT_GATED
+    assert judge(answers=[more_work(one, 0) for one in lost(2)], accepted={"answers": timed_only}).exit_code == 1
+
+
 def test_a_score_that_is_no_number_in_memory_fails_too() -> None:
     from lopa_bench.results.gate_inputs import missing_figures
 
