@@ -156,7 +156,9 @@ def presets(task: str | None = None, decoder: str | None = None) -> Table:
         "preset", "task", "decoder", "model", "adapter", "shots", "chat", "options", "source", "note", "stands for",
         "open question",
     )  # fmt: skip
-    notes = ("`lopa-bench describe PRESET` prints all that its authors stated.",)
+    notes = ["`lopa-bench describe PRESET` prints all that its authors stated."]
+    if task is None and decoder is None:
+        notes.append("--task and --decoder show fewer.")
     return Table([Column(key, key) for key in keys], rows, notes=notes)
 
 
