@@ -37,7 +37,7 @@ def progress_bar(console: Console) -> Progress:
     It stays on one line: where there is little room the name is cut short and the bar itself left out.
     """
     is_wide = console.width >= WIDE
-    label = Column(no_wrap=True, max_width=console.width // (3 if is_wide else 5))
+    label = Column(no_wrap=True, max_width=console.width // (3 if is_wide else 4))
     columns: list[ProgressColumn] = [TextColumn("{task.description}", table_column=label)]
     if is_wide:
         columns.append(BarColumn(bar_width=20))
