@@ -68,8 +68,8 @@ class Preset:
     def settings(self) -> dict[str, Any]:
         """Return the run settings it fixes, by the names that `lopa-bench run` resolves."""
         keys = (
-            "task", "decoder", "model", "adapter", "convention", "num_fewshot", "chat", "multiturn", "bos", "stops_apply",
-            "cleanup", "min_call_s", "dtype", "seed",
+            "task", "decoder", "model", "adapter", "convention", "num_fewshot", "chat", "multiturn", "bos",
+            "stops_apply", "cleanup", "min_call_s", "dtype", "seed",
         )  # fmt: skip
         chosen = {key: getattr(self, key) for key in keys}
         return {key: value for key, value in chosen.items() if value is not None}

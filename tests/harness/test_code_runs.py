@@ -102,7 +102,7 @@ def test_damaged_data_are_told_before_a_model_is_loaded(start: Start, data_dir: 
         run(start(data_dir=tmp_path))
     (tmp_path / "HumanEval.jsonl").write_bytes(whole)
     for dry_run in (True, False):  # the package's evaluator takes the inputs of HumanEval+
-        with pytest.raises(TaskDataError, match=r"no humaneval\+ data"):
+        with pytest.raises(TaskDataError, match=r"of humaneval\+ in "):
             run(start(data_dir=tmp_path, scorer="evalplus", dry_run=dry_run))
 
 
