@@ -14,6 +14,7 @@ SPEED = "tokens/s"
 PERCENT = ("accuracy",)
 TWO_DIGITS = ("tpf",)
 ONE_DIGIT = (SPEED,)
+EXPLAINING = ("settings", "answers")
 MARKS = {
     Outcome.OK: "ok",
     Outcome.REGRESSED: "REGRESSED",
@@ -52,8 +53,9 @@ def _number(run: str) -> str:
 
 
 def gates_table(verdict: Verdict, *, failed: bool = False) -> Table:
-    """Return one row per gate; with `failed` only those that regressed or could not be compared."""
+    """Return one row per gate; with `failed` only what regressed or could not be compared, and what may explain it."""
     bad = (Outcome.REGRESSED, Outcome.NOT_COMPARABLE)
+    spoilt = {(one.cell, one.run) for one in verdict.results if one.outcome in bad}
     rows: list[Row] = [
         {
             "cell": one.cell,
@@ -66,7 +68,7 @@ def gates_table(verdict: Verdict, *, failed: bool = False) -> Table:
             "reason": one.reason,
         }
         for one in verdict.results
-        if not failed or one.outcome in bad
+        if not failed or one.outcome in bad or (one.gate in EXPLAINING and (one.cell, one.run) in spoilt)
     ]
     titles = {"cell": "cell", "run": "run", "gate": "gate", "outcome": "outcome", "before": "baseline", "after": "now"}
     columns = [Column(key, title) for key, title in {**titles, "bound": "bound", "reason": "what was found"}.items()]

@@ -89,7 +89,8 @@ def test_people_see_a_row_per_cell_and_what_failed(verdict: Verdict) -> None:
     assert rows["mini-maths lopa bundled:d2f"]["outcome"] == "ok"
     assert str(rows["mini-maths d2f bundled:d2f"]["rounds"]).count("→") == 1
     failed = gates_table(verdict, failed=True)
-    assert len(failed.rows) == 6 and len(gates_table(verdict).rows) == len(verdict.results)
+    assert [row["gate"] for row in failed.rows][:2] == ["settings", "answers"]
+    assert len(failed.rows) == 8 and len(gates_table(verdict).rows) == len(verdict.results)
 
 
 def test_the_closing_line_says_how_many_gates_it_rests_on(verdict: Verdict) -> None:
