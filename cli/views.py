@@ -19,18 +19,21 @@ GIB, MIB = 1 << 30, 1 << 20
 def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
     """Return one row per run: accuracy with its interval, every other score, TPF, speed."""
     from lopa_bench.results.rows import metric_column, summary_row
-    from lopa_bench.results.tables import Column, Row, Table
+    from lopa_bench.results.tables import Column, Row, Table, Value
 
     rows: list[Row] = []
     scores: dict[str, str] = {}  # by name, the headline beside which it stands
     for one in runs:
         summary, record = summary_of(one), one.record
-        labels = {"task": record.task.name, "decoder": decoder_words(one), "model": record.model.name}
+        labels: dict[str, Value] = {"task": record.task.name, "decoder": decoder_words(one), "model": record.model.name}
+        labels["at once"] = record.environment.batch_size
         rows.append(summary_row(summary, **labels))
         for name in summary.scores:
             if name != record.task.metric:
                 scores.setdefault(name, record.task.metric)
     columns = [Column("task", "task"), Column("decoder", "decoder"), Column("model", "model"), Column("n", "n")]
+    if any(one.record.environment.batch_size > 1 for one in runs):
+        columns.append(Column("at once", "at once"))
     columns.append(metric_column("accuracy", interval=True))
     columns += [_score_column(name, metric) for name, metric in scores.items()]
     columns += [metric_column(name) for name in SHOWN_METRICS]

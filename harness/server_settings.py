@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.decoders.options import DecoderConfig
-from lopa_bench.errors import ConfigError
+from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.harness.server_client import address
 from lopa_bench.results.schema import Setting
 
@@ -48,6 +48,22 @@ class ServerDecoder:
 
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
+
+
+def decoder_kind(name: str) -> Any:
+    """Return the class of a decoder, or what stands for one.
+
+    Raises:
+        ConfigError: no decoder has that name.
+    """
+    from lopa_bench.decoders.registry import decoder_type
+
+    if name == SERVER:
+        return ServerDecoder
+    try:
+        return decoder_type(name)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{nearest(name, [SERVER])}") from None
 
 
 def check_server(spec: RunSpec, found: Mapping[str, Setting]) -> None:

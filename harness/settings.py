@@ -14,7 +14,7 @@ from lopa_bench.harness import bundled_defaults, consent
 from lopa_bench.harness.assignments import parse_bool
 from lopa_bench.harness.problem_choice import settled
 from lopa_bench.harness.server_settings import DEFAULTS as SERVER_DEFAULTS
-from lopa_bench.harness.server_settings import SERVER, ServerConfig, ServerDecoder, check_batch, check_server
+from lopa_bench.harness.server_settings import SERVER, ServerConfig, check_batch, check_server, decoder_kind
 from lopa_bench.harness.task_source import facts, known_name
 from lopa_bench.results.schema import Origin, Setting
 from lopa_bench.tasks.code_tasks import CODE_TASKS
@@ -156,7 +156,7 @@ def resolve(spec: RunSpec, *, needs_task: bool = True, environment: Mapping[str,
     decoder = _decoder(spec, preset)
     run = _Layers()
     run.put("default", DEFAULTS)
-    causal = not _decoder_type(decoder).needs_diffusion
+    causal = not decoder_kind(decoder).needs_diffusion
     run.put("default", {"model": None if decoder == SERVER else bundled_defaults.model_for(decoder, causal=causal)})
     if preset is not None:
         run.put("preset", {**preset.settings(), "preset": None})
@@ -185,14 +185,8 @@ def _decoder(spec: RunSpec, preset: Preset | None) -> str:
         raise ConfigError(
             f"preset {preset.name} is one of decoder {preset.decoder}, but --decoder {name} was given; drop one of them"
         )
-    _decoder_type(name)
+    decoder_kind(name)
     return name
-
-
-def _decoder_type(name: str) -> Any:
-    from lopa_bench.decoders.registry import decoder_type
-
-    return ServerDecoder if name == SERVER else decoder_type(name)
 
 
 def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
@@ -286,7 +280,7 @@ def _options(
 def _speller(decoder: str) -> Any:
     from lopa_bench.decoders.options import names_of
 
-    spellings = names_of(_decoder_type(decoder).config_type)
+    spellings = names_of(decoder_kind(decoder).config_type)
 
     def spell(name: str) -> str:
         return "branches" if name in BRANCH_WORDS else spellings.get(name, name)

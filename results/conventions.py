@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lopa_bench.errors import ConfigError, nearest
-from lopa_bench.results.schema import RunRecord, SampleRecord
+from lopa_bench.results.schema import RunRecord, SampleRecord, WorkLedger
 from lopa_bench.results.trace import TraceRecord
 
 D3LLM_WARMUP = 10
@@ -20,6 +20,7 @@ NEEDS_TRACE = "which tokens stand behind the EOS is known from a trace alone; ru
 NEEDS_FIRST_ROUND = "the seconds of the first round were not measured"
 SIDE_BY_SIDE = "answers were made side by side, that program makes one at a time"
 NO_STEPS = "that program counts no forwards"
+SERVERS_OWN = "a server tells nothing of its rounds"
 
 
 class Unknown(Exception):
@@ -40,11 +41,22 @@ class Answer:
         return self.run.model.family == "llada"
 
     @property
+    def work(self) -> WorkLedger:
+        """What was counted of the work.
+
+        Raises:
+            Unknown: a server did it.
+        """
+        if self.run.environment.device == "server":
+            raise Unknown(SERVERS_OWN)
+        return self.sample.work
+
+    @property
     def iterations(self) -> int:
         """Rounds that ran the network; for an autoregressive decoder the one that only found the EOS too."""
         if self.trace is not None:
             return len(self.trace.rounds)
-        work = self.sample.work
+        work = self.work
         return work.model_calls if self.run.decoder.name == "ar" else work.rounds
 
     @property
@@ -120,7 +132,7 @@ def _fast_dllm_tokens(one: Answer) -> float:
 
 
 def _rounds(one: Answer) -> float:
-    return one.sample.work.rounds
+    return one.work.rounds
 
 
 def _iterations(one: Answer) -> float:
@@ -132,7 +144,7 @@ def _iterations_and_end(one: Answer) -> float:
 
 
 def _calls(one: Answer) -> float:
-    return one.sample.work.model_calls
+    return one.work.model_calls
 
 
 def _no_steps(one: Answer) -> float:

@@ -66,20 +66,15 @@ def timed(samples: Samples) -> list[SampleRecord]:
     return [sample for sample in counted(samples) if not sample.warmup and not sample.reused]
 
 
+def started(samples: Samples) -> list[SampleRecord]:
+    """Return the timed samples whose first tokens were timed too."""
+    return [sample for sample in timed(samples) if sample.time.first_round_s is not None]
+
+
 def clusters(samples: Samples) -> list[str | None]:
     """Return the cluster of each sample, as its task gave it; None where a task has none."""
     names = [sample.extra.get("cluster") for sample in samples]
     return [None if name is None else str(name) for name in names]
-
-
-def accuracy_by_cluster(samples: Samples) -> dict[str, tuple[float, int]]:
-    """Return the mean headline score and the number of scored samples of each cluster, by name; empty without any."""
-    found: dict[str, list[float]] = {}
-    scored_samples = scored(samples)
-    for name, sample in zip(clusters(scored_samples), scored_samples, strict=True):
-        if name is not None:
-            found.setdefault(name, []).append(sample.correct or 0.0)
-    return {name: (sum(found[name]) / len(found[name]), len(found[name])) for name in sorted(found)}
 
 
 def accuracy_by_cluster(samples: Samples) -> dict[str, tuple[float, int]]:
@@ -213,6 +208,10 @@ _ALL = (
         timed, lambda s: s.time.latency_s, version=2,
     ),
     _ratio("prefill_s", "prefill", "s/answer", "lower", "sum(prefill_s) / samples", timed, lambda s: s.time.prefill_s),
+    _ratio(
+        "first_round_s", "first tokens", "s/answer", "lower", "sum(first_round_s) / samples that have it",
+        started, lambda s: s.time.first_round_s or 0.0,
+    ),
     _ratio("decode_s", "decode", "s/answer", "lower", "sum(decode_s) / samples", timed, lambda s: s.time.decode_s),
     _ratio(
         "round_s", "time per round", "s/round", "lower", "sum(prefill_s + decode_s) / sum(rounds)",

@@ -48,6 +48,9 @@ def test_no_table_shows_a_tpf(lopa_bench: Call, arguments: list[str]) -> None:
     _, out, _ = lopa_bench("show", "last", "--runs-dir", arguments[-1], "--samples", "--json")
     for row in json.loads(out)["rows"]:
         assert row["tpf"] is None and row["rounds"] is None and row["useful"] == 4
+    _, out, _ = lopa_bench("show", "last", "--runs-dir", arguments[-1], "--count-as", "all", "--json")
+    for row in json.loads(out)["rows"]:
+        assert row["tpf"] is None and row["steps"] is None
 
 
 def test_a_dead_port_is_one_line_and_exit_code_2(lopa_bench: Call, arguments: list[str]) -> None:

@@ -203,3 +203,8 @@ def test_a_dry_run_asks_for_no_answer_and_knows_no_rounds(start: Start) -> None:
     spec, does = start(dry_run=True)
     plan = run(spec).plan
     assert does.requests == [] and plan.document()["rounds"] is None
+
+
+def test_a_misspelt_server_is_recognised() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'server'\?"):
+        run(RunSpec(task="mini-maths", decoder="servr", base_url="http://127.0.0.1:1/v1"))
