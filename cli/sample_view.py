@@ -81,9 +81,8 @@ def _text(title: str, text: str | None, absent: str = "") -> Iterator[str]:
 
 
 def _ledgers(sample: SampleRecord) -> Iterator[str]:
-    ended = {None: "none of its own"}.get(sample.stopped_by, str(sample.stopped_by))
     word = f" {sample.stop_string!r}" if sample.stop_string else ""
-    yield f"ended by: {ended}{word}"
+    yield f"ended by: {sample.stopped_by or 'an error'}{word}"
     for title, ledger in (("tokens", sample.tokens), ("work", sample.work)):
         yield f"{title}: " + ", ".join(f"{name} {value}" for name, value in ledger.model_dump().items())
     seconds = {name: value for name, value in sample.time.model_dump().items() if value is not None}
