@@ -12,7 +12,8 @@ from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
     from lopa_bench.results.baseline import Baseline
-    from lopa_bench.results.check import Remeasure, Verdict
+    from lopa_bench.results.check import Remeasure as Again
+    from lopa_bench.results.check import Verdict
     from lopa_bench.results.store import StoredRun
 
 BOUNDS = "Bounds"
@@ -116,7 +117,7 @@ def _runs(references: list[str] | None, runs_dir: Path) -> list[StoredRun]:
     return found
 
 
-def _again(times: int, runs_dir: Path) -> Remeasure | None:
+def _again(times: int, runs_dir: Path) -> Again | None:
     """Return what runs a cell anew, some times; None for not at all."""
     if times < 1:
         return None
@@ -149,7 +150,7 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
         if failed.rows:
             shared.print_table(failed, format)
     if github:
-        for line in gate_output.annotations(verdict):
+        for line in gate_output.github_lines(verdict):
             typer.echo(line, err=format != "table")
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:

@@ -118,7 +118,7 @@ def junit(verdict: Verdict) -> bytes:
     root = ElementTree.Element("testsuites", name="lopa-bench check")
     for cell in dict.fromkeys(one.cell for one in verdict.results):
         own = [one for one in verdict.results if one.cell == cell]
-        suite = ElementTree.SubElement(root, "testsuite", name=_printable(cell), **_counts(own), time="0")
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _printable(cell), **_counts(own), "time": "0"})
         for one in own:
             name = f"{one.gate} ({one.run})"
             case = ElementTree.SubElement(
@@ -154,7 +154,7 @@ def _printable(text: str) -> str:
     return "".join(letter for letter in text if letter >= " " or letter in "\t\n\r")
 
 
-def annotations(verdict: Verdict) -> Iterator[str]:
+def github_lines(verdict: Verdict) -> Iterator[str]:
     """Yield workflow commands that GitHub shows beside a change: errors for regressions, warnings for the rest."""
     levels = {Outcome.REGRESSED: "error", Outcome.NOT_COMPARABLE: "warning"}
     for one in verdict.results:

@@ -13,7 +13,7 @@ from stored import more_work, record, samples, store
 from lopa_bench.results.baseline import Acceptance, accept
 from lopa_bench.results.bounds import bounds_from
 from lopa_bench.results.check import CheckOptions, Verdict, check
-from lopa_bench.results.gate_output import annotations, cells_table, document, gates_table, junit
+from lopa_bench.results.gate_output import cells_table, document, gates_table, github_lines, junit
 from lopa_bench.results.gates import GateResult, Outcome
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.tables import render
@@ -43,7 +43,7 @@ def test_every_form_counts_the_same(verdict: Verdict) -> None:
         "skipped": words.count("not gated"),
     }
     assert counts["failures"] == 5 and counts["errors"] == 1
-    lines = list(annotations(verdict))
+    lines = list(github_lines(verdict))
     assert [sum(line.startswith(f"::{word} ") for line in lines) for word in ("error", "warning")] == [5, 1]
     json.dumps(found, allow_nan=False)
 
@@ -77,7 +77,7 @@ def test_odd_characters_reach_no_machine_unescaped() -> None:
     root = ElementTree.fromstring(junit(verdict))
     case = root.find("testsuite/testcase")
     assert case is not None and case.attrib["classname"] == "a <b> & c"
-    [line] = annotations(verdict)
+    [line] = github_lines(verdict)
     assert "\n" not in line and "50%25" in line and "%0A" in line
     assert line.startswith("::error title=lopa-bench%3A a <b> & c::")
 
