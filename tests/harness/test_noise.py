@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def stored(spec: RunSpec) -> StoredRun:
     return found
 
 
+@pytest.mark.slow
 def test_repeats_and_variants_are_measured_stored_and_found(start: Start, tmp_path: Path) -> None:
     import torch
 
@@ -56,6 +58,13 @@ def test_repeats_and_variants_are_measured_stored_and_found(start: Start, tmp_pa
     assert find_noise(tmp_path / "runs", cell.record) == measured.cell
     assert len(list_runs(tmp_path / "runs")) == 1, "repeats are not among the user's runs"
     assert len(list_runs(tmp_path / "runs" / "noise" / "runs")) == 5
+
+
+def test_batches_are_a_setting_that_ought_not_to_matter(start: Start, tmp_path: Path) -> None:
+    spec = replace(start(decoder="vanilla", limit=3), options={"max_new_tokens": 8, "block_size": 4})
+    measured = measure_noise(spec, tmp_path, repeats=2, variants=parse_variants(["batch-size=2"]))
+    [batched] = measured.cell.variants
+    assert (batched.repeat.setting, batched.identical, batched.samples) == ("batch_size = 2", 3, 3)
 
 
 def test_a_stored_run_is_asked_for_again_with_all_it_was_asked(start: Start, tmp_path: Path) -> None:
