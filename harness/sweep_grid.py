@@ -12,6 +12,7 @@ from typing import Any
 from lopa_bench.decoders.presets import BRANCH_WORDS
 from lopa_bench.errors import ConfigError, LopaBenchError, nearest
 from lopa_bench.harness.assignments import parse_value
+from lopa_bench.harness.server_settings import decoder_kind
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
 from lopa_bench.harness.sweep_file import Entry, Lines, Place, Written, run_keys, unknown_key
 from lopa_bench.tasks.presets import get_preset
@@ -136,9 +137,8 @@ def _options_of(decoder: str | None) -> dict[str, str]:
     if decoder is None:
         return {}
     from lopa_bench.decoders.options import names_of
-    from lopa_bench.decoders.registry import decoder_type
 
-    spellings = names_of(decoder_type(decoder).config_type)
+    spellings = names_of(decoder_kind(decoder).config_type)
     return spellings | ({word: word for word in BRANCH_WORDS} if "branches" in spellings else {})
 
 

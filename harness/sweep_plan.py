@@ -23,10 +23,10 @@ ERRORS_TOLD = 3
 
 @dataclass(frozen=True)
 class Pace:
-    """What one answer takes: seconds of generation and rounds."""
+    """What one answer takes: seconds of generation and, where they are known, rounds."""
 
     seconds: float
-    rounds: float
+    rounds: float | None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Paces:
     def add(self, record: RunRecord, summary: Summary) -> None:
         """Take a run into account; the last one counts most."""
         seconds, rounds = (summary.metrics[name].value for name in ("latency_s", "rounds_per_answer"))
-        if seconds is not None and rounds is not None:
+        if seconds is not None:
             self._found.append((record, Pace(seconds, rounds)))
 
     def expected(self, record: RunRecord | None) -> Pace | None:
@@ -149,6 +149,8 @@ def _record(job: Job) -> RunRecord | None:
     """Return the record that a job's run would begin with; None where that would take a download."""
     from lopa_bench.harness.model_source import ModelSource
 
+    if not isinstance(job.source, ModelSource):
+        return record_of(job, ())  # a server's
     run = {**job.settings.run, "offline": Setting(value=True)}
     here = ModelSource(replace(job.settings, run=run))
     try:
@@ -192,8 +194,8 @@ def plan_table(planned: Sequence[PlannedCell], paces: Paces) -> Table:
                 **label_row(number, one.cell, names),
                 "state": one.state,
                 "missing": one.num_missing,
-                "rounds": round(pace.rounds * one.num_missing) if pace else None,
-                "most_rounds": one.plan.rounds[1] * one.num_missing,
+                "rounds": round(pace.rounds * one.num_missing) if pace and pace.rounds is not None else None,
+                "most_rounds": None if one.plan.is_remote else one.plan.rounds[1] * one.num_missing,
                 "seconds": 0.0 if not one.num_missing else seconds,
                 "time": "-" if not one.num_missing else "unknown" if seconds is None else duration(seconds),
             }

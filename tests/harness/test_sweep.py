@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_server import Behaviour, serving
 
 from lopa_bench.errors import ConfigError, DecodeError, PrerequisiteError, ResultsError, SchemaTooNew
 from lopa_bench.harness.progress import Silent
@@ -213,6 +214,19 @@ def test_code_tasks_need_consent_before_anything_starts(
     with pytest.raises(ConfigError, match="--allow-code-execution"):
         plan(task=["mini-maths", "humaneval"], data_dir=str(data_dir))
     assert len(plan(task=["mini-maths", "humaneval"], data_dir=str(data_dir), consent_needed=False)) == 6
+
+
+def test_a_server_is_swept_like_any_decoder(go: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lopa_bench.harness.server_client.FIRST_WAIT_S", 0.001)
+    with serving(Behaviour(text="The answer is 12.")) as address:
+        grid = {"task": "mini-maths", "decoder": "server", "base_url": address, "max_new_tokens": [8, 16], "limit": 2}
+        planned = plan_cells(cells_of(written_in_words({**grid, "warmup": 0}), tmp_path / "runs"))
+        table = plan_table(planned, Paces())
+        outcomes = go(planned)
+        later = plan_table(planned, stored_paces(tmp_path / "runs"))
+    assert {(row["rounds"], row["most_rounds"]) for row in (*table.rows, *later.rows)} == {(None, None)}
+    assert [(one.error, one.num_new) for one in outcomes] == [(None, 2), (None, 2)]
+    assert {row["time"] for row in table.rows} == {"unknown"} and {row["time"] for row in later.rows} == {"1 s"}
 
 
 def test_a_sweep_that_is_not_there_or_not_readable(tmp_path: Path, plan: Plan, go: Any) -> None:
