@@ -123,7 +123,7 @@ def compare(before: Side, after: Side, *, noise: Sequence[NoiseCell] = (), force
     warnings = [*_confounding(found, force), *_coverage(before, after, pairs), *_small(pairs)]
     if (scopes := scope_warning(before.record, after.record)) is not None:
         warnings.append(scopes)
-    warnings += _numeric(found, noise) + _same_answers(before, after, pairs, found)
+    warnings += _numeric(found, noise) + _unsteady(noise) + _same_answers(before, after, pairs, found)
     return Comparison(before, after, tuple(pairs), tuple(found), flipped, tuple(changes), tuple(warnings), withheld)
 
 
@@ -237,6 +237,17 @@ def _numeric(found: list[Difference], noise: Sequence[NoiseCell]) -> list[str]:
     spreads = [cell.accuracy_spread for cell in noise if cell.accuracy_spread is not None]
     known = f"the noise floor has accuracy within {max(spreads):.1%}" if spreads else "`lopa-bench noise` measures that"
     return [f"answers may differ by these alone: {'; '.join(moved)} ({known})"]
+
+
+def _unsteady(noise: Sequence[NoiseCell]) -> list[str]:
+    """Say that equal runs of a cell gave unequal answers when its noise was measured, and how far accuracy moved."""
+    lines = []
+    for cell in noise:
+        changed = sum(one.identical < one.samples for one in cell.repeats)
+        if changed:
+            spread = f", accuracy within {cell.accuracy_spread:.1%}" if cell.accuracy_spread is not None else ""
+            lines.append(f"equal runs are not equal here: {changed} of {len(cell.repeats)} repeats differ{spread}")
+    return lines
 
 
 def _same_answers(before: Side, after: Side, pairs: Sequence[Pair], found: list[Difference]) -> list[str]:

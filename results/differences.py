@@ -68,6 +68,11 @@ def _decoding(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
         values = (show(one.value) if one else "-", show(other.value) if other else "-")
         if name in INCIDENTAL:
             yield Difference(name, *values, "incidental")
+        elif same_decoder and (one is None or other is None):
+            known = one or other
+            added = known is not None and known.origin == "default"
+            remark = "one version of the program has no such setting" if added else ""
+            yield Difference(name, *values, "environment" if added else "semantic", remark)
         elif same_decoder:
             yield Difference(name, *values, "semantic")
         elif one is not None and other is not None:

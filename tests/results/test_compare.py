@@ -151,6 +151,14 @@ def test_a_device_that_alone_may_move_answers_is_told_with_the_measured_spread()
     assert any("accuracy within 0.0%" in line for line in compare(side(), other, noise=[floor(1, 2)]).warnings)
 
 
+def test_a_cell_whose_repeats_differ_is_told() -> None:
+    unsteady = floor(300, 310)
+    moved = unsteady.repeats[1].model_copy(update={"identical": 18, "repeat": Repeat(run="x", accuracy=0.75)})
+    unsteady = unsteady.model_copy(update={"repeats": (unsteady.repeats[0], moved)})
+    found = compare(side(), side(name="0002-b"), noise=[unsteady])
+    assert "equal runs are not equal here: 1 of 2 repeats differ, accuracy within 5.0%" in found.warnings
+
+
 def test_every_format_carries_the_same_numbers() -> None:
     good = compare(side(), side([more_work(one, 1.25) for one in samples()], name="0002-b"))
     bad = Refusal(side(), side(name="0003-c"), "other prompts")

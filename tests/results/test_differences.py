@@ -27,8 +27,11 @@ def test_a_run_does_not_differ_from_itself() -> None:
         ({"model": {"hash": "sha256:other"}}, "model"),
         ({"model": {"adapter": "x", "adapter_hash": "beef"}}, "adapter"),
         ({"model": {"tokenizer_hash": "other"}}, "tokenizer"),
-        ({"settings": {"num_fewshot": 5}}, "num_fewshot"),
-        ({"settings": {"an_option_of_the_future": 1}}, "an_option_of_the_future"),
+        ({"settings": {"num_fewshot": 5}, "origins": {"num_fewshot": "flag"}}, "num_fewshot"),
+        (
+            {"settings": {"a_setting_of_the_future": 1}, "origins": {"a_setting_of_the_future": "file"}},
+            "a_setting_of_the_future",
+        ),
         ({"decoder": "d2f"}, "decoder"),
     ],
 )
@@ -77,6 +80,11 @@ def test_options_that_come_with_another_decoder_are_that_one_difference() -> Non
     ]
     asked = record(decoder="lopa", options={"full_attention": True}, origins={"full_attention": "flag"})
     assert [one.name for one in semantic(differences(d2f, asked))] == ["decoder", "full_attention"]
+
+
+def test_a_default_that_only_one_version_knows_is_not_meant_to_change_answers() -> None:
+    found = differences(record(), record(settings={"a_setting_of_the_future": 1}))
+    assert [(one.name, one.kind, one.before) for one in found] == [("a_setting_of_the_future", "environment", "-")]
 
 
 def test_the_same_weights_under_another_name_are_no_other_model() -> None:
