@@ -45,14 +45,15 @@ def sample_lines(run: StoredRun, sample: SampleRecord) -> Iterator[str]:
         yield f"  {name} = {score:g}"
     if sample.error:
         yield f"error: {sample.error}"
-    yield from _text("prompt", sample.prompt, sample.prompt_hash and NOT_STORED)
+    absent = NOT_STORED if sample.prompt_hash and not sample.prompt else ""
+    yield from _text("prompt", sample.prompt, absent)
     if sample.prompt_tokens_cut:
         yield f"  its first {sample.prompt_tokens_cut} tokens were cut to fit the context"
     yield from _text("raw answer", sample.text)
     if sample.text_kept != sample.text:
         yield from _text("answer kept", sample.text_kept)
     yield from _text("extracted", sample.extracted)
-    yield from _text("target", sample.target, sample.prompt_hash and NOT_STORED if not sample.prompt else "")
+    yield from _text("target", sample.target, absent)
     yield from _ledgers(sample)
 
 
@@ -64,15 +65,13 @@ def _verdict(sample: SampleRecord) -> str:
     elif sample.correct is None:
         verdict = "none"
     else:
-        verdict = (
-            "right" if sample.correct >= 1 else f"not right ({sample.correct:g})" if sample.correct else "not right"
-        )
+        verdict = "right" if sample.correct >= 1 else "not right"
     words = [f"{word} ({MEANINGS[word]})" if word in MEANINGS else word for word in sorted(words_of(sample))]
     return "; ".join([verdict, *words])
 
 
 def _text(title: str, text: str | None, absent: str = "") -> Iterator[str]:
-    """Yield a text under its title, every line set in; it is quoted nowhere, so that it can be copied."""
+    """Yield a text under its title, every line marked, so that nothing in it is taken for a title."""
     if text is None or text == "":
         yield f"{title}: {absent or ('none' if text is None else 'empty')}"
         return

@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="takes its own rights and disk away as Linux lets it"),
+]
+
 Attempts = list[dict[str, Any]]
 STOPPED = r"lopa-bench: stopped: {} of 12 answers are stored in \S+/0001-\S+; the same command goes on from there"
 NO_ROOM = (
@@ -58,7 +63,6 @@ def check(found: Attempts, expected: list[tuple[int, list[int], str]]) -> None:
     assert (last["code"], last["whole"], last["status"]) == (0, True, ["finished"]), last
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_an_obstacle_is_one_sentence_and_the_same_command_goes_on(
     attempts: dict[str, Attempts | None], case: str
@@ -66,13 +70,11 @@ def test_an_obstacle_is_one_sentence_and_the_same_command_goes_on(
     check(attempts[case] or [], CASES[case])
 
 
-@pytest.mark.slow
 def test_a_finished_run_in_a_read_only_place_still_answers(attempts: dict[str, Attempts | None]) -> None:
     found = attempts["read_only_run"]
     assert found is not None and "already holds all 12 answers; nothing was generated" in found[-1]["stderr"]
 
 
-@pytest.mark.slow
 def test_a_file_that_may_not_grow_keeps_the_samples_that_fit(attempts: dict[str, Attempts | None]) -> None:
     found = attempts["large_file"]
     assert found is not None and found[0]["status"] == ["failed"]
@@ -81,7 +83,6 @@ def test_a_file_that_may_not_grow_keeps_the_samples_that_fit(attempts: dict[str,
     check(found, [(2, [stored], NO_ROOM.format("File too large"))])
 
 
-@pytest.mark.slow
 def test_a_full_disk_keeps_the_samples_that_fit(attempts: dict[str, Attempts | None]) -> None:
     found = attempts["full_disk"]
     if found is None:
@@ -91,7 +92,6 @@ def test_a_full_disk_keeps_the_samples_that_fit(attempts: dict[str, Attempts | N
     check(found, [(2, [stored], NO_ROOM.format("No space left on device"))] * 2)
 
 
-@pytest.mark.slow
 def test_of_two_that_start_where_no_run_is_one_makes_it(attempts: dict[str, Attempts | None]) -> None:
     found = attempts["both_from_nothing"]
     assert found is not None
@@ -102,7 +102,6 @@ def test_of_two_that_start_where_no_run_is_one_makes_it(attempts: dict[str, Atte
     assert (last["code"], last["whole"]) == (0, True)
 
 
-@pytest.mark.slow
 def test_a_damaged_line_is_named_and_its_sample_done_again(attempts: dict[str, Attempts | None]) -> None:
     found = attempts["damaged"]
     assert found is not None

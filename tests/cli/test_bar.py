@@ -1,25 +1,37 @@
-"""The progress bar keeps to one line on every terminal."""
+"""The time left beside the progress bar."""
 
 from __future__ import annotations
 
-import io
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from rich.console import Console
 
-from lopa_bench.cli.bar import progress_bar
+from lopa_bench.cli.bar import TimeLeft
+from lopa_bench.harness.forecast import Forecast
+from lopa_bench.harness.progress import Running
 
-NAME, FIGURES = "0005-mini-maths-lopa-8-branches-bundled-d2f", "100.0% right · TPF 7.52 · 1613.2 tokens/s"
+
+def shown(running: Running | None) -> str:
+    task: Any = SimpleNamespace(fields={} if running is None else {"running": running})
+    return TimeLeft().render(task).plain
 
 
-@pytest.mark.parametrize("width", [60, 80, 109, 110, 200])
-def test_the_bar_is_one_line(width: int) -> None:
-    console = Console(file=io.StringIO(), width=width, force_terminal=True)
-    progress = progress_bar(console)
-    progress.add_task(NAME, total=400, completed=17, figures=FIGURES, running=None)
-    lines = console.render_lines(progress.get_renderable())
-    assert len(lines) == 1
-    text = "".join(segment.text for segment in lines[0])
-    assert ("17/400" in text) == (width >= 80)
-    assert ("━" in text) == (width >= 110)
-    assert width < 80 or FIGURES in text
+def test_nothing_is_shown_while_nothing_is_known() -> None:
+    assert shown(None) == shown(Running()) == shown(Running(forecast=Forecast(9, 64))) == ""
+
+
+@pytest.mark.parametrize(("num_known", "words"), [(0, "< 21 min left"), (4, "3 min left")])
+def test_a_bound_is_told_from_an_estimate(num_known: int, words: str) -> None:
+    forecast = Forecast(num_left=10, most_rounds=64, num_known=num_known, known_rounds=8 * num_known, known_s=64.0)
+    forecast.tick(2.0)
+    assert shown(Running(forecast=forecast)) == words
+
+
+def test_the_answer_in_the_making_is_counted_down() -> None:
+    forecast = Forecast(num_left=2, most_rounds=64)
+    forecast.add(10, 30.0)
+    assert shown(Running(forecast=forecast)) == "30 s left"
+    for number in range(4):
+        forecast.tick(30.0 + 3.0 * (number + 1))
+    assert shown(Running(forecast=forecast)) == "18.0 s left"
