@@ -144,7 +144,8 @@ def _shares(text: str, option: str) -> dict[str, float]:
         pairs = (item.split("=") for item in text.split(","))
         return {name.strip(): float(share) for name, share in pairs}
     except ValueError:
-        raise ConfigError(f"{option} is '{text}'; it has to look like mini-maths=0.6,mini-code=0.4") from None
+        like = "diffusion=0.7,windows=0.3" if option == "--mix" else "mini-maths=0.6,mini-code=0.4"
+        raise ConfigError(f"{option} is '{text}'; it has to look like {like}") from None
 
 
 def _integers(text: str, option: str, count: int | None = None) -> tuple[int, ...]:

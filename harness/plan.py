@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.errors import ConfigError
 from lopa_bench.harness.server_settings import SERVER
 from lopa_bench.harness.settings import Settings
 from lopa_bench.results.schema import Setting
@@ -94,6 +95,11 @@ def make_plan(
     longest = max(documents, key=lambda document: len(document.prompt))
     length = len(answerer.encode(longest.prompt))
     budget = answerer.decoder.config.max_new_tokens
+    if budget >= config.max_positions:
+        raise ConfigError(
+            f"answers of up to {budget} tokens leave no room for a prompt: '{answerer.decoder.model.name}' knows "
+            f"{config.max_positions} positions; give a smaller --max-new-tokens"
+        )
     branches = getattr(answerer.decoder.config, "branches", 1)
     capacity = min(length, answerer.max_prompt_tokens) + budget
     return Plan(

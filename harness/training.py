@@ -72,6 +72,10 @@ class TrainingRun:
 def train(run: TrainingRun) -> Path:
     """Run or resume a training; returns the folder of the finished model."""
     recipe = make_recipe(run.recipe, **run.recipe_options)
+    try:
+        run.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make {run.directory}: {error.strerror}; give another folder with --out") from None
     tokenizer = tokenizer_from(run.tokenizer or BUNDLED_TOKENIZER)
     processes = join_processes(run.device)
     try:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from lopa_bench.errors import PrerequisiteError
+
 
 @dataclass(frozen=True, slots=True)
 class Processes:
@@ -41,10 +43,19 @@ class Processes:
 
 
 def join_processes(device: str = "auto") -> Processes:
-    """Join the group that torchrun's environment variables describe (nccl on GPUs, gloo on CPUs), if any."""
+    """Join the group that torchrun's environment variables describe (nccl on GPUs, gloo on CPUs), if any.
+
+    Raises:
+        PrerequisiteError: the device is not there.
+    """
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    place = torch.device(kind)
+    try:
+        place = torch.device(kind)
+    except RuntimeError:
+        raise PrerequisiteError(f"device '{device}' is unknown; there are auto, cpu and cuda") from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise PrerequisiteError(f"device '{device}' was asked for, but torch sees no CUDA device; try cpu")
     if place.type == "cuda" and place.index is None:
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)

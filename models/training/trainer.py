@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,6 +51,9 @@ class TrainingOptions:
         for name in ("steps", "batch_size", "accumulate", "log_every", "save_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it has to be at least 1")
+        for name in ("rate", "vector_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it has to be above 0")
 
 
 class _LossModule(nn.Module):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lopa_bench.errors import ModelError
+from lopa_bench.errors import ConfigError, ModelError
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 
@@ -90,3 +90,10 @@ def test_the_same_weights_read_by_another_config_are_another_run(copy: Path, tmp
     assert first is not None and second.run is not None
     assert (second.num_new, second.run.path == first.path) == (1, False)
     assert first.record.model.hash == second.run.record.model.hash
+
+
+def test_answers_that_leave_no_room_for_a_prompt_are_refused(copy: Path, tmp_path: Path) -> None:
+    for dry_run in (True, False):
+        with pytest.raises(ConfigError, match=r"leave no room for a prompt: .* knows 512 positions"):
+            run(spec(copy, tmp_path / "runs", options={"max_new_tokens": 512}, dry_run=dry_run))
+    assert not (tmp_path / "runs").exists()

@@ -47,6 +47,13 @@ def test_a_student_needs_a_teacher(tmp_path: Path, data: Path) -> None:
         train(TrainingRun("d2f", tmp_path / "out", OPTIONS, data=data, shape=Shape(16, 1, 2, 1, 16)))
 
 
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match=r"cannot make .*; give another folder with --out"):
+            train(TrainingRun("ar", place, OPTIONS, data=data))
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from lopa_bench.errors import ConfigError
+from lopa_bench.errors import ConfigError, PrerequisiteError
+from lopa_bench.models.training.distributed import join_processes
 from lopa_bench.models.training.trainer import CHECKPOINT
 
 HERE = Path(__file__).parent
@@ -115,3 +116,16 @@ def test_bf16_trains_float32_weights(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, 4, bf16=True)
     trainer.fit()
     assert {tensor.dtype for tensor in trainer.network.state_dict().values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("name", ["rate", "vector_rate"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_that_trains_nothing_is_refused(tmp_path: Path, name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is .*; it has to be above 0"):
+        make_trainer(tmp_path, 1, **{name: value})
+
+
+@pytest.mark.parametrize("device", ["gpu", *([] if torch.cuda.is_available() else ["cuda", "cuda:1"])])
+def test_a_device_that_is_not_there_is_one_sentence(device: str) -> None:
+    with pytest.raises(PrerequisiteError, match=f"device '{device}'"):
+        join_processes(device)
