@@ -13,9 +13,7 @@ from lopa_bench.cli import options as shared
 if TYPE_CHECKING:
     from lopa_bench.results.compare_tables import Outcome
 
-Runs = Annotated[
-    list[str] | None, typer.Argument(metavar="[RUN RUN...]", help="Numbers, names or folders of runs, or `last`.")
-]
+Runs = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Numbers, names or folders of runs, or `last`.")]
 Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
 Task = Annotated[str | None, typer.Option("--task", help="Only the runs of this task.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]

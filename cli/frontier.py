@@ -10,7 +10,7 @@ import typer
 from lopa_bench.cli import options as shared
 from lopa_bench.errors import ConfigError
 
-References = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help="Numbers, names or folders of runs.")]
+References = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Numbers, names or folders of runs.")]
 Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
 Task = Annotated[str | None, typer.Option("--task", help="Only the runs of this task.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]

@@ -29,7 +29,7 @@ def _place(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=WHERE, **more)
 
 
-File = Annotated[Path | None, typer.Argument(metavar="[FILE.yaml]", help="The grid, see docs/sweeps.md.")]
+File = Annotated[Path | None, typer.Argument(metavar="FILE.yaml", help="The grid, see docs/sweeps.md.")]
 Task = Annotated[str | None, _axis("--task", "-t", help="Tasks.")]
 Decoder = Annotated[str | None, _axis("--decoder", "-d", help="Decoders; options go to those that have them.")]
 Model = Annotated[str | None, _axis("--model", "-m", help="Models.")]
@@ -37,7 +37,7 @@ Preset = Annotated[str | None, _axis("--preset", "-p", help="Published settings.
 Branches = Annotated[str | None, _axis("--branches", help="LoPA: branches, the anchor too.")]
 Lookahead = Annotated[str | None, _axis("--lookahead", help="LoPA: the paper's k.")]
 MaxNewTokens = Annotated[str | None, _axis("--max-new-tokens", help="Most tokens of an answer.")]
-BlockSize = Annotated[str | None, _axis("--block-size", "--block-length", help="Slots of a block.")]
+BlockSize = Annotated[str | None, _axis("--block-size", help="Slots of a block.")]
 TauAdd = Annotated[str | None, _axis("--tau-add", help="Fill that opens the next block.")]
 TauAct = Annotated[str | None, _axis("--tau-act", help="Fill that fully activates the next.")]
 TauConf = Annotated[str | None, _axis("--tau-conf", help="Probability that fills a slot.")]

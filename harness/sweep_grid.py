@@ -227,9 +227,10 @@ def _plain(value: Any) -> Any:
 
 
 def _values_of(cells: Sequence[Cell], entry: Mapping[str, Any]) -> str:
-    """Name the values that the sweep does have of an exclusion's text keys, where one is near."""
+    """Name the values that there are of the first key whose value no cell has."""
     for name, value in entry.items():
-        there = {str(cell.value(name)) for cell in cells}
-        if isinstance(value, str) and value not in there and (guess := nearest(value, there)):
-            return guess
+        if not any(_matches(cell, {name: value}) for cell in cells):
+            there = dict.fromkeys(shown(cell.value(name)) for cell in cells if cell.value(name) is not None)
+            guess = nearest(value, there) if isinstance(value, str) else ""
+            return f"; of {name} there is {', '.join(there)}{guess}"
     return ""

@@ -160,6 +160,7 @@ def test_a_text_with_commas_stays_one_value() -> None:
         ("task: mini-maths\ndecoder: ar\ninclude:\n  - {name: other}\n", "line 4: name has no place inside include"),
         ("task: mini-maths\ndecoder: ar\nexclude:\n  - {seeds: 1}\n", "line 4: unknown key 'seeds' (did you mean"),
         ("task: mini-maths\ndecoder: ar\nexclude:\n  - {task: mini-code}\n", "line 4: exclude takes no cell away"),
+        ("task: mini-maths\ndecoder: ar\nexclude:\n  - {task: mini-math}\n", "of task there is mini-maths (did"),
         ("task: mini-maths\n", "names no decoder and no preset"),
         ("- task\n", "holds no keys"),
         ("", "holds no keys"),
