@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lopa_bench.errors import ResultsError
 from lopa_bench.harness.identity import INCIDENTAL
 from lopa_bench.results.schema import FINISHED, RunRecord
-from lopa_bench.results.store import StoredRun, list_runs
+from lopa_bench.results.store import StoredRun, read_run, run_folders
 
 
 def unfinished_kin(root: Path, record: RunRecord) -> str | None:
     """Return a sentence on the newest unfinished run of the same settings that would give other answers, or None."""
-    for run in reversed(list_runs(root)):
+    for path in reversed(run_folders(root)):
+        try:
+            run = read_run(path)
+        except ResultsError:
+            continue  # `list runs` tells of it
         if _is_kin(run, record):
             differing = differences(run.record, record)
             return (
