@@ -19,7 +19,7 @@ from lopa_bench.results.differences import (
 from lopa_bench.results.metrics import METRICS, timed, total_s, useful
 from lopa_bench.results.noise import NoiseCell
 from lopa_bench.results.paired import Flips, Pair, Side, fewest_flips, flips, pairs_of, ratio_of_ratios
-from lopa_bench.results.schema import Interval, SampleRecord
+from lopa_bench.results.schema import FINISHED, Interval, SampleRecord
 from lopa_bench.results.statistics import LEVEL, paired_difference
 
 NOISE_LEVEL = 0.99
@@ -204,7 +204,7 @@ def _coverage(before: Side, after: Side, pairs: Sequence[Pair]) -> list[str]:
     lines = [
         f"{one.record.id} is not finished ({one.record.status}): only what it holds so far is compared"
         for one in (before, after)
-        if one.record.status != "finished"
+        if one.record.status not in FINISHED
     ]
     counts = len(before.samples), len(after.samples)
     if set(counts) != {len(pairs)}:
