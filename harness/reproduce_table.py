@@ -39,11 +39,13 @@ def result_table(done: Sequence[Reproduction], *, mechanics: bool = False) -> Ta
     """Return a line per published figure: expected, measured, deviation, tolerance, n and the row's verdict."""
     rows = [_row(one, figure) for one in done for figure in one.figures]
     rows += [_unmeasured(one, figure) for one in done if not one.figures for figure in one.target.cell.rows]
+    kinds = {str(row["kind"]) for row in rows}
     columns = [
         Column("row", "row"),
         Column("task", "task"),
         Column("metric", "metric"),
-        Column("expected", "expected (quoted)"),
+        Column("expected", f"expected ({' or '.join(sorted(kinds, reverse=True))})"),
+        *([Column("kind", "kind")] if len(kinds) > 1 else []),
         Column("measured", "measured", digits=2),
         Column("deviation", "deviation", digits=2, signed=True),
         Column("tolerance", "tolerance ±", digits=2),
@@ -91,7 +93,7 @@ def _unmeasured(one: Reproduction, figure: PublishedRow) -> Row:
 
 
 def _source_note(figure: PublishedRow) -> str:
-    return f"expected: {figure.source.rpartition(', ')[0]}, {figure.kind}; nothing in that column was measured here"
+    return f"expected: {figure.source.rpartition(', ')[0]}; nothing in that column was measured here"
 
 
 def _remarks(done: Sequence[Reproduction]) -> list[str]:

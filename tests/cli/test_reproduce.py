@@ -101,6 +101,21 @@ def test_a_mistake_ends_in_one_line(call: Any, words: list[str], told: str) -> N
     assert (code, out) == (2, "") and told in err.splitlines()[-1]
 
 
+def test_the_pages_sweep_is_the_papers_curve(tmp_path: Path) -> None:
+    from lopa_bench.harness.sweep_file import read_sweep_file
+    from lopa_bench.harness.sweep_grid import cells_of
+    from lopa_bench.results.published_figures import select
+
+    [grid] = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "grid.yaml").write_text(grid)
+    cells = cells_of(read_sweep_file(tmp_path / "grid.yaml"))
+    curve = {int(row.settings["branches"]) for row in select("lopa-figure4", tasks=["gsm8k"]) if row.decoder == "lopa"}
+    assert {cell.value("branches") for cell in cells} == curve
+    assert {(cell.value("task"), cell.value("decoder"), cell.value("tau_conf")) for cell in cells} == {
+        ("gsm8k", "lopa", 0.9)
+    }
+
+
 def test_the_page_names_every_table_and_its_commands_parse(call: Any) -> None:
     from lopa_bench.results.published_figures import table_ids
 

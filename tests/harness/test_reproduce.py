@@ -251,6 +251,16 @@ def test_every_row_settles_on_its_preset_and_on_a_bundled_model(table: str) -> N
         }
 
 
+def test_figures_read_off_a_plot_are_marked(tmp_path: Path) -> None:
+    found = targets("lopa-figure4", RunSpec(), rows=["14 branches", "13 branches"], tasks=["gsm8k"])
+    table = result_table(from_stored(found, tmp_path))
+    assert [(row["row"], row["kind"]) for row in table.rows if row["metric"] == "tpf"] == [
+        ("14 branches", "quoted"), ("13 branches", "digitised"),
+    ]  # fmt: skip
+    assert "expected (quoted or digitised)" in [column.title for column in table.columns]
+    assert "kind" in [column.title for column in table.columns]
+
+
 @pytest.mark.parametrize(
     ("table", "rows", "words"),
     [
@@ -274,6 +284,7 @@ def test_the_tables_say_what_is_quoted_and_what_was_measured(made: Make, tmp_pat
     assert rows["gsm8k", "score"]["expected"] == 73.8 and rows["gsm8k", "score"]["verdict"] == "not reproduced"
     assert rows["mbpp", "tpf"]["measured"] is None and rows["mbpp", "tpf"]["n"] == 0
     notes = "\n".join(table.notes)
-    assert "expected: LoPA, arXiv 2512.16229, Table 1, quoted" in notes
+    assert "expected: LoPA, arXiv 2512.16229, Table 1; nothing in that column was measured here" in notes
+    assert [column.title for column in table.columns][3] == "expected (quoted)"
     assert "not reproduced: D2F-Dream LoPA gsm8k: outside its tolerance: score" in notes
     assert "differs: device: 8 x A100 -> NVIDIA H200" in notes
