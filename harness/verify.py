@@ -156,7 +156,7 @@ def _check_models(cases: list[dict[str, Any]], folder: Path, path: Path) -> None
     missing = [name for name in names if not (folder / name / "config.json").is_file()]
     if missing:
         raise TaskDataError(
-            f"{path} needs {len(names)} models, and {folder} lacks {', '.join(missing)}; "
+            f"{path} needs models that {folder} lacks: {', '.join(missing)}; "
             "give the folder that holds them: --models-dir"
         )
 

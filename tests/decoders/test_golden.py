@@ -164,7 +164,7 @@ def test_missing_models_are_told_before_any_case_runs(one: Case, case_file: Call
     path = case_file([one])
     assert exit_code(path) == 2
     said = capsys.readouterr().err
-    assert f"lacks {one['model']}; give the folder that holds them: --models-dir" in said
+    assert f"lacks: {one['model']}; give the folder that holds them: --models-dir" in said
     assert len(said.strip().splitlines()) == 1
 
 
