@@ -110,6 +110,11 @@ def candidates(
     return probability, probability, token
 
 
+def confidence_dtype(strategy: str, dtype: torch.dtype) -> torch.dtype:
+    """What `candidates` gives confidences in, for logits of a dtype."""
+    return torch.float32 if strategy == "neg_entropy" and dtype == torch.float16 else dtype
+
+
 def to_host(confidence: Tensor, probability: Tensor, token: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Bring three equally shaped tensors to the host in one transfer; ids below 2**24 pass through floats unharmed."""
     carrier = torch.float64 if confidence.dtype == torch.float64 else torch.float32
@@ -149,3 +154,43 @@ def host_scores(
     for whole, part in zip(spread, some, strict=True):
         whole[:, index] = part
     return [Scores(first, *branch) for branch in zip(*spread, strict=True)]
+
+
+def drawn_scores(
+    logits: Tensor,
+    first: int,
+    strategy: str,
+    sampling: Sampling,
+    seeds: Sequence[int],
+    slots: Sequence[Sequence[int]],
+) -> list[Scores]:
+    """Candidates of B branches whose tokens are drawn, each from random numbers of its own.
+
+    A branch's draws then do not hang on the branches that it is computed with. One transfer to the host serves all.
+
+    Args:
+        logits: [B, rows, vocab_size], row 0 standing at absolute position `first`.
+        strategy: as for `candidates`.
+        sampling: with a temperature above 0.
+        seeds: one a branch.
+        slots: each branch's absolute positions that candidates are wanted for.
+    """
+    drawn = []
+    for row, seed, wanted in zip(logits, seeds, slots, strict=True):
+        generator = torch.Generator(logits.device).manual_seed(seed)
+        index = torch.tensor(wanted or [first], dtype=torch.long) - first
+        drawn.append(candidates(row[index.to(logits.device)], strategy, sampling, generator))
+    together = to_host(*(torch.cat(parts) for parts in zip(*drawn, strict=True)))
+    lengths = [max(len(wanted), 1) for wanted in slots]
+    found = []
+    for wanted, *values in zip(slots, *(part.split(lengths) for part in together), strict=True):
+        index = torch.tensor(wanted or [first], dtype=torch.long) - first
+        found.append(Scores(first, *(_spread(part, index, logits.shape[1]) for part in values)))
+    return found
+
+
+def _spread(values: Tensor, index: Tensor, length: int) -> Tensor:
+    """[length] with values [n] at their places; NaN, or id 0, elsewhere."""
+    whole = torch.full((length,), NAN if values.is_floating_point() else 0, dtype=values.dtype)
+    whole[index] = values
+    return whole

@@ -15,8 +15,8 @@ from lopa_bench.models.cache import KVCache
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.visibility import Visibility
 
-Scorer = Callable[[Tensor, int, Sequence[int]], list[Scores]]
-"""(logits [B, rows, vocab_size], first position, positions wanted) -> candidates of each branch on the host."""
+Scorer = Callable[[Tensor, int, Sequence[Sequence[int]], Sequence[int] | None], list[Scores]]
+"""(logits [B, rows, vocab_size], first position, each branch's open slots, seeds) -> candidates of each on the host."""
 
 
 class Executor(Protocol):
@@ -24,16 +24,23 @@ class Executor(Protocol):
 
     num_calls: int
 
-    def verify(self, canvases: Sequence[Canvas], window: Window, visibility: Visibility) -> list[Scores]:
-        """Candidates of every branch."""
+    def verify(
+        self, canvases: Sequence[Canvas], window: Window, visibility: Visibility, seeds: Sequence[int] | None = None
+    ) -> list[Scores]:
+        """Candidates of every branch; `seeds`, one a branch, are given where tokens are drawn at a temperature."""
 
     def commit(self, winner: int) -> None:
         """Make the winner's finished blocks part of the shared prefix."""
 
 
-def open_slots(canvases: Sequence[Canvas], window: Window) -> list[int]:
-    """Absolute positions that are masked in any of the canvases; nothing is ever asked of the others."""
-    return sorted({slot for canvas in canvases for slot in canvas.masks(window.first, len(canvas))})
+def open_slots(canvases: Sequence[Canvas], window: Window) -> list[list[int]]:
+    """Each canvas' masked positions, absolute; nothing is ever asked of the others."""
+    return [canvas.masks(window.first, len(canvas)) for canvas in canvases]
+
+
+def union(slots: Sequence[Sequence[int]]) -> list[int]:
+    """Positions that are open in any branch, ascending."""
+    return sorted({slot for of_branch in slots for slot in of_branch})
 
 
 class PackedExecutor:
@@ -43,7 +50,9 @@ class PackedExecutor:
         self.model, self.cache, self.scorer = model, cache, scorer
         self.num_calls = 0
 
-    def verify(self, canvases: Sequence[Canvas], window: Window, visibility: Visibility) -> list[Scores]:
+    def verify(
+        self, canvases: Sequence[Canvas], window: Window, visibility: Visibility, seeds: Sequence[int] | None = None
+    ) -> list[Scores]:
         """Candidates of every branch from `window.first` on; shorter branches are padded with unseen masks."""
         longest = max(len(canvas) for canvas in canvases)
         padding = [canvases[0].mask_id] * longest
@@ -58,7 +67,7 @@ class PackedExecutor:
             lengths=[len(canvas) - window.start for canvas in canvases],
         )
         self.num_calls += 1
-        return self.scorer(logits, window.first, open_slots(canvases, window))
+        return self.scorer(logits, window.first, open_slots(canvases, window), seeds)
 
     def commit(self, winner: int) -> None:
         """Copy the winner's staged keys into the prefix; the others' are dropped."""
@@ -75,12 +84,15 @@ class SequentialExecutor:
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
         self._window = Window(0, 0, 0)
 
-    def verify(self, canvases: Sequence[Canvas], window: Window, visibility: Visibility) -> list[Scores]:
+    def verify(
+        self, canvases: Sequence[Canvas], window: Window, visibility: Visibility, seeds: Sequence[int] | None = None
+    ) -> list[Scores]:
         """Candidates of every branch; the keys that each wrote are kept aside."""
         self._kept, self._window = [], window
-        return [self._one(canvas, window, visibility) for canvas in canvases]
+        each = [None] * len(canvases) if seeds is None else [[seed] for seed in seeds]
+        return [self._one(canvas, window, visibility, own) for canvas, own in zip(canvases, each, strict=True)]
 
-    def _one(self, canvas: Canvas, window: Window, visibility: Visibility) -> Scores:
+    def _one(self, canvas: Canvas, window: Window, visibility: Visibility, seeds: Sequence[int] | None) -> Scores:
         logits = self.model.predict(
             torch.tensor([canvas.tokens[window.start :]], dtype=torch.long),
             (window.first, len(canvas)),
@@ -94,7 +106,7 @@ class SequentialExecutor:
             span = slice(window.start, window.start + window.num_commit)
             keys, values = self.cache.keys[..., span, :], self.cache.values[..., span, :]
             self._kept.append((keys.clone(), values.clone(), self.cache.staged_boundary))
-        return self.scorer(logits, window.first, open_slots([canvas], window))[0]
+        return self.scorer(logits, window.first, open_slots([canvas], window), seeds)[0]
 
     def commit(self, winner: int) -> None:
         """Put the winner's keys back into their slots and commit them."""

@@ -15,16 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import count
 
 import torch
+from torch import Tensor
 
 from lopa_bench.decoders.base import Decoder, filled
+from lopa_bench.decoders.branch_parallel import BranchParallelExecutor
 from lopa_bench.decoders.branches import SELECTIONS, Branch, BranchScore, select, spawn
 from lopa_bench.decoders.canvas import Canvas
-from lopa_bench.decoders.confidence import Scores
+from lopa_bench.decoders.communication import BranchGroup
+from lopa_bench.decoders.confidence import Scores, confidence_dtype, drawn_scores, forbid
 from lopa_bench.decoders.d2f import PipelineConfig
-from lopa_bench.decoders.executors import Executor, PackedExecutor, SequentialExecutor
+from lopa_bench.decoders.executors import Executor, PackedExecutor, SequentialExecutor, union
 from lopa_bench.decoders.options import belongs_to, one_of, option, require, share
 from lopa_bench.decoders.pipeline import CanvasRule, Fill, FillRule
 from lopa_bench.decoders.rounds import BranchInfo, Round
@@ -72,6 +76,8 @@ class LoPADecoder(Decoder):
 
     name = "lopa"
     config_type = LoPAConfig
+    group: BranchGroup | None = None
+    """The processes that share the branches of a round; None where one computes them all."""
 
     @property
     def round_range(self) -> tuple[int, int]:
@@ -91,7 +97,8 @@ class LoPADecoder(Decoder):
                 return
             window = rule.window(anchor)
             calls_before = executor.num_calls
-            verdicts = executor.verify([branch.canvas for branch in branches], window, rule.visibility(canvas))
+            seeds = self._seeds(generator.initial_seed(), index, len(branches))
+            verdicts = executor.verify([branch.canvas for branch in branches], window, rule.visibility(canvas), seeds)
             infos = [self._judge(canvas, *pair) for pair in zip(branches, verdicts, strict=True)]
             won = select([info.score for info in infos], config.select, generator)
             if window.num_commit:
@@ -125,11 +132,33 @@ class LoPADecoder(Decoder):
     def _executor(self, canvas: Canvas, rule: FillRule, generator: torch.Generator) -> Executor:
         capacity = canvas.prompt_length + self.config.max_new_tokens
         cache = self.model.new_cache(capacity) if rule.uses_cache else None
+        scorer = partial(self._score_branches, generator)
+        if self.group is not None:
+            kept = confidence_dtype(self.config.strategy, self.model.dtype)
+            return BranchParallelExecutor(self.model, cache, scorer, self.group, kept)
         kind = PackedExecutor if self.config.packed else SequentialExecutor
+        return kind(self.model, cache, scorer)
+
+    def _seeds(self, sample_seed: int, index: int, num_branches: int) -> list[int] | None:
+        """A seed for each branch's draws of a round, so that they do not hang on which are computed together."""
+        if self.config.temperature == 0:
+            return None
+        words = [f"{sample_seed} {index} {branch}" for branch in range(num_branches)]
+        return [int.from_bytes(blake2b(one.encode(), digest_size=7).digest()) for one in words]
+
+    def _score_branches(
+        self,
+        generator: torch.Generator,
+        logits: Tensor,
+        first: int,
+        slots: Sequence[Sequence[int]],
+        seeds: Sequence[int] | None,
+    ) -> list[Scores]:
         strategy = self.config.strategy
-        return kind(
-            self.model, cache, lambda logits, first, only: self._score(logits, first, strategy, generator, only)
-        )
+        if seeds is None:
+            return self._score(logits, first, strategy, generator, union(slots))
+        forbid(logits, self.forbidden_id)
+        return drawn_scores(logits, first, strategy, self.config.sampling, seeds, slots)
 
     def _judge(self, canvas: Canvas, branch: Branch, scores: Scores) -> BranchInfo:
         masks = branch.canvas.active_masks

@@ -30,6 +30,7 @@ class KVCache:
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.capacity = capacity
+        self._boundary_like = torch.zeros(config.hidden_size, device=device, dtype=dtype)
         self.reset()
 
     @property
@@ -89,6 +90,28 @@ class KVCache:
         self.length = self.extent = stop
         self._staged.clear()
         self._num_staged = 0
+
+    def skip(self, num_positions: int) -> None:
+        """Count positions as committed whose keys another process computed; `unpack` fills them in."""
+        self.length = self.extent = self.length + num_positions
+        self._staged.clear()
+        self._num_staged = 0
+
+    def pack(self, num_positions: int) -> Tensor:
+        """The last committed positions' keys and values of all layers and the boundary row, as one flat tensor."""
+        span = slice(self.length - num_positions, self.length)
+        boundary = self._boundary_like if self.boundary is None else self.boundary
+        parts = (self.keys[..., span, :], self.values[..., span, :], boundary)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def unpack(self, flat: Tensor, num_positions: int) -> None:
+        """Overwrite the last committed positions and the boundary row by what another process packed."""
+        span = slice(self.length - num_positions, self.length)
+        keys, values = self.keys[..., span, :], self.values[..., span, :]
+        size = keys.numel()
+        keys.copy_(flat[:size].view(keys.shape))
+        values.copy_(flat[size : 2 * size].view(values.shape))
+        self.boundary = flat[2 * size :].clone()
 
     def hold(self, length: int, extent: int) -> None:
         """Say which of the written slots count: a prefix of `length`, and all up to `extent` as context."""

@@ -1,0 +1,165 @@
+"""LoPA's branches spread over processes: each computes its share, and all come to the same decision.
+
+Every process holds the same canvases. After its forward a process has a token, a confidence and a probability for each
+open slot of its own branches; these few numbers, never logits, are gathered once a round. Scores, winner, filling and
+the next branches then follow on every process alike, without a second exchange: a gather of all branches' rows costs
+about a kilobyte a branch, which is less time than the scores first and the winner's rows after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lopa_bench.decoders.canvas import Canvas
+from lopa_bench.decoders.communication import BranchGroup, share_of
+from lopa_bench.decoders.confidence import NAN, Scores
+from lopa_bench.decoders.executors import PackedExecutor, Scorer, open_slots, union
+from lopa_bench.decoders.pipeline import Window
+from lopa_bench.errors import ConfigError, DecodeError, NaNLogits
+from lopa_bench.models.cache import KVCache
+from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.visibility import Visibility
+
+FINE, NAN_LOGITS, NO_MEMORY, FAILED = range(4)
+
+
+class BranchParallelExecutor:
+    """The packed executor's work shared by a group of processes; the result is the same on all of them.
+
+    `num_bytes` counts what the exchanges of decisions carried, over all processes; `num_cache_bytes` the winners' keys.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        cache: KVCache | None,
+        scorer: Scorer,
+        group: BranchGroup,
+        confidence_dtype: torch.dtype,
+    ) -> None:
+        self.model, self.cache, self.group = model, cache, group
+        self.confidence_dtype = confidence_dtype
+        self.packed = PackedExecutor(model, cache, scorer)
+        self.num_calls = 0
+        self.num_bytes = 0
+        self.num_cache_bytes = 0
+        self._num_branches = 0
+        self._num_commit = 0
+
+    def verify(
+        self, canvases: Sequence[Canvas], window: Window, visibility: Visibility, seeds: Sequence[int] | None = None
+    ) -> list[Scores]:
+        """Candidates of every branch on every process.
+
+        Raises:
+            DecodeError: some process could not compute its share; raised on all of them, in the same round.
+        """
+        single_phase = self.group.cache_protocol == "single-phase"
+        if single_phase and self.cache is not None and visibility.kind == "full":
+            raise ConfigError(
+                "single-phase commits need block-causal visibility: under full attention every branch writes other "
+                "keys; set full_attention to false or take the two-phase protocol"
+            )
+        self._num_branches, self._num_commit = len(canvases), window.num_commit
+        mine = list(self.group.share(len(canvases)))
+        # A process without a branch still needs the keys that all are about to commit: the anchor's are as good as any.
+        computed = mine or ([len(canvases) - 1] if single_phase and window.num_commit else [])
+        slots = union(open_slots(canvases, window))
+        failure: Exception | None = None
+        own: list[Scores] = []
+        try:
+            if computed:
+                own_seeds = None if seeds is None else [seeds[index] for index in computed]
+                own = self.packed.verify([canvases[index] for index in computed], window, visibility, own_seeds)
+        except (DecodeError, MemoryError, RuntimeError) as problem:
+            failure = problem  # told to the others first: they would wait for ever
+        self.num_calls += 1
+        return self._exchange(own[: len(mine)], failure, slots, window.first)
+
+    def _exchange(
+        self, own: Sequence[Scores], failure: Exception | None, slots: Sequence[int], first: int
+    ) -> list[Scores]:
+        communicator = self.group.communicator
+        most = -(-self._num_branches // communicator.size)
+        carrier = torch.float64 if self.model.dtype == torch.float64 else torch.float32
+        part = torch.full((most, 3, len(slots) + 1), NAN, dtype=carrier)
+        part[:, :, -1] = _state(failure)
+        for row, scores in enumerate(own):
+            part[row, :, :-1] = _packed(scores, slots, carrier)
+        gathered = communicator.all_gather(part)
+        self.num_bytes += gathered.numel() * gathered.element_size()
+        if failure is not None:
+            raise failure
+        _raise_for_others(gathered[:, 0, 0, -1].tolist())
+        return self._unpacked(gathered, slots, first)
+
+    def _unpacked(self, gathered: Tensor, slots: Sequence[int], first: int) -> list[Scores]:
+        index = torch.tensor(slots, dtype=torch.long) - first
+        length = int(index[-1]) + 1 if len(slots) else 0
+        found = []
+        for branch in range(self._num_branches):
+            owner = self.group.owner(branch, self._num_branches)
+            row = branch - share_of(self._num_branches, owner, self.group.communicator.size).start
+            confidence, probability, token = (_spread(line[:-1], index, length) for line in gathered[owner, row])
+            # Back in the dtypes that the scores had: rounding decides ties.
+            confidence, probability = confidence.to(self.confidence_dtype), probability.to(self.model.dtype)
+            found.append(Scores(first, confidence, probability, token.nan_to_num(0).to(torch.long)))
+        return found
+
+    def commit(self, winner: int) -> None:
+        """Make the winner's finished positions part of every process's prefix."""
+        if self.cache is None or not self._num_commit:
+            return
+        mine = self.group.share(self._num_branches)
+        if self.group.cache_protocol == "single-phase":
+            self.cache.commit(winner - mine.start if winner in mine else 0)
+            return
+        owner = self.group.owner(winner, self._num_branches)
+        if self.group.communicator.rank == owner:
+            self.cache.commit(winner - mine.start)
+        else:
+            self.cache.skip(self._num_commit)
+        span = self.cache.pack(self._num_commit)
+        self.group.communicator.broadcast(span, owner)
+        self.num_cache_bytes += span.numel() * span.element_size()
+        if self.group.communicator.rank != owner:
+            self.cache.unpack(span, self._num_commit)
+
+
+def _packed(scores: Scores, slots: Sequence[int], carrier: torch.dtype) -> Tensor:
+    """[3, slots]: confidence, probability and token of some absolute positions, NaN beyond the branch's own end."""
+    out = torch.full((3, len(slots)), NAN, dtype=carrier)
+    held = [row for row, slot in enumerate(slots) if slot - scores.first < len(scores.token)]
+    of_slots = scores.at([slots[row] for row in held])
+    for line, values in enumerate((of_slots.confidence, of_slots.probability, of_slots.token)):
+        out[line, held] = values.to(carrier)
+    return out
+
+
+def _spread(values: Tensor, index: Tensor, length: int) -> Tensor:
+    """Values at their offsets from the first position, NaN between them."""
+    whole = torch.full((length,), NAN, dtype=values.dtype)
+    whole[index] = values
+    return whole
+
+
+def _state(failure: Exception | None) -> int:
+    if failure is None:
+        return FINE
+    if isinstance(failure, NaNLogits):
+        return NAN_LOGITS
+    return NO_MEMORY if isinstance(failure, (MemoryError, torch.OutOfMemoryError)) else FAILED
+
+
+def _raise_for_others(states: Sequence[float]) -> None:
+    """Leave the sample on this process too when another one failed."""
+    for rank, state in enumerate(states):
+        if state == NAN_LOGITS:
+            raise NaNLogits(f"the model returned NaN logits on rank {rank}; the answer cannot be used")
+        if state == NO_MEMORY:
+            raise torch.OutOfMemoryError(f"memory did not suffice on rank {rank}")
+        if state != FINE:
+            raise DecodeError(f"rank {rank} could not compute its branches of this round; its own message says why")
