@@ -32,7 +32,7 @@ def draw(table: Table, width: int | None = None) -> RenderableType:
     least = [_least(column.title, [row[i].text for row in cells]) for i, column in enumerate(table.columns)]
     room = width - GAP * (len(least) - 1)
     if sum(least) <= room:
-        return _grid(table, cells, _shared_out(least, natural, room))
+        return _spaced(_grid(table, cells, _shared_out(least, natural, room)))
     if 0 < len(cells) <= MOST_TURNED and (turned := _turned(table, cells, width)) is not None:
         return turned
     return _listed(table, cells)
@@ -127,6 +127,7 @@ def _listed(table: Table, cells: list[list[Cell]]) -> RenderableType:
         details = Text(" · ").join(
             Text.assemble(f"{column.title} ", _text(cell))
             for column, cell in zip(table.columns[names:], row[names:], strict=True)
+            if cell.text
         )
         parts += [Text(" · ".join(cell.text for cell in row[:names]), style="bold"), Padding(details, (0, 0, 0, 4))]
     return _framed(table, parts or [Text(" · ".join(column.title for column in table.columns), style="bold")])
@@ -134,8 +135,14 @@ def _listed(table: Table, cells: list[list[Cell]]) -> RenderableType:
 
 def _framed(table: Table, parts: Sequence[RenderableType]) -> RenderableType:
     """Set the title above and the notes below, as wide as the terminal."""
-    from rich.console import Group
     from rich.text import Text
 
     title = [Text(table.title, style="italic")] if table.title else []
-    return Group(*title, *parts, *(Text(note, style="dim italic") for note in table.notes))
+    return _spaced(*title, *parts, *(Text(note, style="dim italic") for note in table.notes))
+
+
+def _spaced(*parts: RenderableType) -> RenderableType:
+    """Keep what is printed next apart, as a whole grid's own edge does."""
+    from rich.console import Group
+
+    return Group(*parts, "")

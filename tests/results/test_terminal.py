@@ -68,3 +68,10 @@ def test_no_word_is_cut_and_no_line_is_too_long(rows: list[tuple[str, str, str]]
     for row in rows:
         for word in " ".join(row).split():
             assert word in shown
+
+
+def test_an_empty_cell_is_not_listed() -> None:
+    columns = [*COLUMNS, Column("remark", "remark")]
+    rows = [{**ROW, "remark": text} for text in ("", "slow", "", "", "")]
+    text = to_text(Table(columns, rows), 50)
+    assert text.count("remark") == 1 and "remark slow" in text
