@@ -60,6 +60,8 @@ def accept(
 
     if not why.strip():
         raise ConfigError("--why is empty; say in a few words why these runs are what later ones are held to")
+    if out.exists() and not out.is_file():
+        raise ConfigError(f"--out {out} is no file; give the baseline a file's name")
     bounds = bounds_from(max_drop, tpf, forwards, tps)
     if stage is None and (bounds != Bounds() or min_samples):
         stage = "default"

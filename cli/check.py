@@ -99,6 +99,8 @@ def _read(path: Path, stage: str | None) -> Baseline:
             f"there is no baseline {path} yet, so nothing was checked; make one from good runs with "
             f'`lopa-bench baseline accept RUN... --why "first baseline" --out {path}` and commit it'
         )
+    if not path.is_file():
+        raise ConfigError(f"{path} is no file; --baseline takes what `lopa-bench baseline accept` wrote")
     found = read_baseline(path)
     if stage is not None and stage not in found.stages:
         raise ConfigError(f"baseline {path} has no stage '{stage}'{nearest(stage, found.stages)}")
@@ -142,7 +144,9 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
         replace_file(junit, gate_output.junit(verdict))
     if format == "json":
         typer.echo(json.dumps(gate_output.document(verdict, baseline), indent=2, ensure_ascii=False))
-    elif every_gate or format == "csv":
+    elif format == "csv":
+        shared.print_table(gate_output.flat_table(verdict), format)
+    elif every_gate:
         shared.print_table(gate_output.gates_table(verdict), format)
     else:
         shared.print_table(gate_output.cells_table(verdict), format)

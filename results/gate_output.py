@@ -154,6 +154,13 @@ def _printable(text: str) -> str:
     return "".join(letter for letter in text if letter >= " " or letter in "\t\n\r")
 
 
+def flat_table(verdict: Verdict) -> Table:
+    """Return every gate with its numbers as they are and its outcome in words, for CSV."""
+    rows: list[Row] = [{**vars(one), "outcome": one.outcome.value} for one in verdict.results]
+    keys = ("cell", "run", "gate", "outcome", "before", "after", "bound", "reason")
+    return Table([Column(key, key) for key in keys], rows, "gates")
+
+
 def github_lines(verdict: Verdict) -> Iterator[str]:
     """Yield workflow commands that GitHub shows beside a change: errors for regressions, warnings for the rest."""
     levels = {Outcome.REGRESSED: "error", Outcome.NOT_COMPARABLE: "warning"}

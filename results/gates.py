@@ -163,7 +163,7 @@ def _accuracy(checked: Checked, bounds: Bounds) -> GateResult:
     words = f"{gained} gained, {lost} lost of {len(changes)}"
     if bounds.max_drop is None:
         return GateResult(checked.cell, checked.run, "accuracy", Outcome.NOT_GATED, before, after, "", words)
-    bound = f"-{100 * bounds.max_drop:g} pt"
+    bound = f"{-100 * bounds.max_drop or 0:g} pt"
     if drop <= bounds.max_drop + ROUNDING:
         return _decided(checked, "accuracy", True, before, after, bound, words)
     if not checked.numeric and not checked.is_drawn:

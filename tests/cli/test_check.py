@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -55,8 +57,12 @@ def test_a_regression_ends_in_1_and_is_reported_everywhere(call: Any, accepted: 
     assert int(root.attrib["failures"]) == 5
     code, out, err = call(*CHECK, "2", "--json", "--github")
     assert (code, json.loads(out)["exit_code"]) == (1, 1) and "::error" in err
-    for flag in ("--csv", "--markdown", "--latex"):
-        assert call(*CHECK, "2", flag)[0] == 1
+    for flag in ("--markdown", "--latex"):
+        code, out, _ = call(*CHECK, "2", flag)
+        assert code == 1 and "REGRESSED" in out
+    rows = list(csv.DictReader(io.StringIO(call(*CHECK, "2", "--csv")[1])))
+    [rounds] = [row for row in rows if row["gate"] == "rounds"]
+    assert (rounds["outcome"], float(rounds["before"]), float(rounds["after"])) == ("regressed", 259, 279)
 
 
 def test_under_github_s_runner_annotations_and_a_summary_come_by_themselves(
@@ -81,6 +87,13 @@ def test_a_damaged_baseline_is_a_mistake(call: Any, accepted: Path) -> None:
     Path("baseline.json").write_text(Path("baseline.json").read_text()[:-50])
     code, _, err = call(*CHECK, "last")
     assert code == 2 and "is damaged" in err and "Traceback" not in err
+
+
+def test_what_is_no_file_is_no_baseline(call: Any, accepted: Path) -> None:
+    code, _, err = call("check", "-b", "runs", "last")
+    assert code == 2 and "runs is no file" in err
+    code, _, err = call("baseline", "accept", "1", "--why", "x", "--out", "runs")
+    assert code == 2 and "--out runs is no file" in err
 
 
 def test_other_prompts_end_in_3(call: Any, accepted: Path) -> None:
