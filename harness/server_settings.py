@@ -89,8 +89,9 @@ def check_server(spec: RunSpec, found: Mapping[str, Setting]) -> None:
         raise ConfigError("--bos means nothing with --decoder server, which writes a BOS where its model wants one")
     if found["chat"].value and found["tokenizer"].value is None:
         raise ConfigError("--chat with --decoder server needs --tokenizer NAME, whose chat template writes the prompts")
-    if not float(found["request_timeout"].value or 0) > 0:
-        raise ConfigError(f"--request-timeout {found['request_timeout'].value} is too small: it must be above 0")
+    seconds = found["request_timeout"].value
+    if not isinstance(seconds, int | float) or seconds <= 0:
+        raise ConfigError(f"--request-timeout {seconds} is too small: it must be above 0")
 
 
 def check_batch(size: Any, decoder: str) -> None:

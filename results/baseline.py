@@ -117,7 +117,7 @@ def line_of(sample: SampleRecord) -> Line:
         work.branch_forwards,
         work.positions,
         sample.prompt_hash[:HASH_DIGITS],
-        short_hash(" ".join(map(str, sample.token_ids))),
+        short_hash(" ".join(map(str, sample.token_ids)) or sample.text),  # a server gives no ids
     )
 
 
@@ -147,7 +147,7 @@ def figures_of(lines: Mapping[str, Line]) -> dict[str, float | None]:
         "accuracy": sum(line.correct for line in lines.values()) / len(lines) if lines else None,
         "tpf": ratio("useful", "rounds"),
         "tpf_branch": ratio("useful", "branch_forwards"),
-        "amplification": ratio("positions", "useful"),
+        "amplification": ratio("positions", "useful") or None,
     }
 
 

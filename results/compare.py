@@ -16,7 +16,7 @@ from lopa_bench.results.differences import (
     semantic,
     speed_obstacle,
 )
-from lopa_bench.results.metrics import METRICS, timed, total_s, useful
+from lopa_bench.results.metrics import METRICS, timed, total_s, useful, works
 from lopa_bench.results.noise import NoiseCell
 from lopa_bench.results.paired import Flips, Pair, Side, fewest_flips, flips, pairs_of, ratio_of_ratios
 from lopa_bench.results.schema import FINISHED, Interval, SampleRecord
@@ -169,7 +169,10 @@ def _total(figure: str, title: str, pairs: Sequence[Pair], quantity: Quantity) -
     """Return the change of a sum; its interval is that of the ratio, problems drawn in pairs."""
     old, new = ([(quantity(getattr(pair, side)), 1.0) for pair in pairs] for side in ("before", "after"))
     change, interval = ratio_of_ratios(old, new)
-    before, after = (sum(value for value, _ in side) if pairs else None for side in (old, new))
+    known = [any(works(getattr(pair, side)) for pair in pairs) for side in ("before", "after")]
+    before, after = (
+        sum(value for value, _ in side) if is_known else None for side, is_known in zip((old, new), known, strict=True)
+    )
     return Change(figure, title, before, after, change, interval)
 
 

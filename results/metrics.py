@@ -56,9 +56,14 @@ def counted(samples: Samples) -> list[SampleRecord]:
     return [sample for sample in samples if sample.status == "ok"]
 
 
+def works(sample: SampleRecord) -> bool:
+    """Whether the work that an answer took is known; a server's is not."""
+    return bool(sample.work.model_calls or sample.work.rounds)
+
+
 def worked(samples: Samples) -> list[SampleRecord]:
     """Return the samples of work figures: those that went well and whose work is known, unlike a server's."""
-    return [sample for sample in counted(samples) if sample.work.model_calls or sample.work.rounds]
+    return [sample for sample in counted(samples) if works(sample)]
 
 
 def timed(samples: Samples) -> list[SampleRecord]:

@@ -184,7 +184,7 @@ def agreement(repeat: Repeat, pairs: Sequence[Pair]) -> Agreement:
     return Agreement(
         repeat=repeat,
         samples=len(pairs),
-        identical=len(pairs) - len(positions),
+        identical=sum(pair.is_identical for pair in pairs),
         tokens=equal / sum(longest) if sum(longest) else None,
         first_divergence=min(positions, default=None),
         median_divergence=median(positions) if positions else None,
