@@ -145,18 +145,24 @@ def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, 
     from lopa_bench.harness.sweep import has_failed, result_table, run_sweep
     from lopa_bench.harness.sweep_grid import cells_of
     from lopa_bench.harness.sweep_plan import plan_cells, plan_table, stored_paces, varying
+    from lopa_bench.harness.sweep_trial import try_out
 
     command = tuple(sys.argv)
     root = runs_dir or Path(written.sweep.runs_dir or "runs")
     planned = plan_cells(cells_of(written, root, command), consent_needed=not dry_run)
-    table = plan_table(planned, stored_paces(root))
+    paces = stored_paces(root)
+    if tried := try_out(planned, paces):
+        typer.echo(f"tried one answer in {tried} of {len(planned)} cells to tell the time", err=True)
+    table = plan_table(planned, paces)
     if dry_run:
         shared.print_table(table, format)
-        typer.echo("dry run: nothing was loaded", err=True)
+        typer.echo("dry run: nothing was stored", err=True)
         return False
     terminal = SweepTerminal(varying([one.cell for one in planned]))
     terminal.planned(table)
-    outcomes = run_sweep(planned, root, name=name, source=written.source, command=command, listener=terminal)
+    outcomes = run_sweep(
+        planned, root, name=name, source=written.source, command=command, listener=terminal, paces=paces
+    )
     shared.print_table(result_table(outcomes), format)
     typer.echo(f"stored in {root}; other commands take these runs as --sweep {name}", err=True)
     return has_failed(outcomes)

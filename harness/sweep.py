@@ -87,6 +87,7 @@ def run_sweep(
     source: str = "",
     command: tuple[str, ...] = (),
     listener: Listener | None = None,
+    paces: Paces | None = None,
 ) -> list[Outcome]:
     """Run the cells in turn; one that fails is noted and the next begins. The sweep's record follows every cell.
 
@@ -100,7 +101,7 @@ def run_sweep(
     cells = [SweepCell(values={**one.cell.values}, asked=one.asked) for one in planned]
     record = SweepRecord(name=name, source=source, command=command, cells=tuple(cells))
     write_sweep(runs_dir, record)
-    paces = stored_paces(runs_dir)
+    paces = paces or stored_paces(runs_dir)
     outcomes: list[Outcome] = []
     try:
         with models_kept():

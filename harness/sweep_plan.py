@@ -65,7 +65,11 @@ class Paces:
         """Take a run into account; the last one counts most."""
         seconds, rounds = (summary.metrics[name].value for name in ("latency_s", "rounds_per_answer"))
         if seconds is not None:
-            self._found.append((record, Pace(seconds, rounds)))
+            self.learn(record, Pace(seconds, rounds))
+
+    def learn(self, record: RunRecord, pace: Pace) -> None:
+        """Take the pace of a run into account."""
+        self._found.append((record, pace))
 
     def expected(self, record: RunRecord | None) -> Pace | None:
         """Return the pace of the most similar run on this device, the newest of several; None without a similar one.
@@ -108,13 +112,14 @@ def plan_cells(cells: Sequence[Cell], *, consent_needed: bool = True) -> list[Pl
 
     planned: list[PlannedCell] = []
     faults: list[str] = []
+    stored: dict[Path, set[str]] = {}
     threads = torch.get_num_threads()
     for number, cell in enumerate(cells, start=1):
         torch.set_num_threads(threads)  # a cell before may have asked for its own number
         try:
             if cell.error is not None:
                 raise ConfigError(cell.error)
-            planned.append(_planned(cell, consent_needed))
+            planned.append(_planned(cell, consent_needed, stored))
         except LopaBenchError as error:
             faults.append(f"{cell.where}cell {number} ({cell.words()}): {error}")
     torch.set_num_threads(threads)
@@ -125,13 +130,18 @@ def plan_cells(cells: Sequence[Cell], *, consent_needed: bool = True) -> list[Pl
     return planned
 
 
-def _planned(cell: Cell, consent_needed: bool) -> PlannedCell:
+def _planned(cell: Cell, consent_needed: bool, stored: dict[Path, set[str]]) -> PlannedCell:
+    """Plan one cell; `stored` keeps the fingerprints of each folder's runs, which are read once for all cells."""
     job = prepare(replace(cell.spec, dry_run=True))
     if consent_needed:
         require_consent_of(job)
     record = _record(job)
     root = Path(str(job.settings["runs_dir"]))
-    run = None if record is None else find_resumable(root, record.fingerprint)
+    if root not in stored:
+        stored[root] = {run.record.fingerprint for run in list_runs(root)}
+    run = None
+    if record is not None and record.fingerprint in stored[root]:
+        run = find_resumable(root, record.fingerprint)
     missing = len(job.documents) if run is None else len(missing_from(run.samples, job.documents))
     return PlannedCell(cell, job.plan, job.asked, missing, run, record)
 

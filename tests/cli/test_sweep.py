@@ -66,10 +66,12 @@ def test_a_sweeps_runs_are_compared_and_set_on_a_frontier(call: Any, small: list
 
 def test_a_dry_run_lists_and_stops(call: Any, small: list[str]) -> None:
     code, out, err = call(*small, "--dry-run")
-    assert code == 0 and "3 cells: 3 new" in out and "nothing was loaded" in err
+    assert code == 0 and "3 cells: 3 new; about" in out and "nothing was stored" in err
+    assert "tried one answer in 2 of 3 cells" in err  # lopa's second cell goes by its first
     assert not Path("runs").exists()
     rows = json.loads(call(*small, "--dry-run", "--json")[1])["rows"]
     assert [row["most_rounds"] for row in rows] == [8, 8, 8]
+    assert all(row["seconds"] > 0 and 1 <= row["rounds"] <= 8 for row in rows)
 
 
 def test_the_table_as_json_and_csv(call: Any, small: list[str]) -> None:
@@ -131,7 +133,8 @@ def test_the_pages_example_runs(call: Any) -> None:
     assert "8 cells: 8 begun; about" in out
 
 
-def test_the_pages_words_and_mistake_are_as_it_says(call: Any) -> None:
+def test_the_pages_words_and_mistake_are_as_it_says(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lopa_bench.harness.sweep_trial.SMALL", 0)
     code, out, _ = call(*shlex.split(blocks("console")[1])[1:], "--dry-run")
     assert code == 0 and "10 cells: 10 new" in out
     Path("branches.yaml").write_text(blocks("yaml")[0].replace("branches:", "branchs:"))

@@ -17,6 +17,7 @@ from lopa_bench.harness.sweep import Outcome, SilentListener, has_failed, result
 from lopa_bench.harness.sweep_file import written_in_words
 from lopa_bench.harness.sweep_grid import cells_of
 from lopa_bench.harness.sweep_plan import Paces, PlannedCell, duration, plan_cells, plan_table, stored_paces
+from lopa_bench.harness.sweep_trial import try_out
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import list_runs
 from lopa_bench.results.sweeps import named_runs, read_sweep, sweep_file, sweep_names, sweep_runs
@@ -257,6 +258,33 @@ def test_a_pace_is_taken_from_the_most_similar_run(plan: Plan, go: Any) -> None:
     [other] = plan(decoder=["lopa"], branches=[4])
     assert paces.expected(other.record) == paces.expected(two.planned.record)  # the newest of that decoder and task
     assert Paces().expected(other.record) is None and paces.expected(None) is None
+
+
+def test_cells_that_no_run_tells_of_are_tried_with_one_answer(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned, paces = plan(), Paces()
+    assert try_out(planned, paces) == 2  # d2f and lopa; lopa's other cell goes by the first
+    for one in planned:
+        pace = paces.expected(one.record)
+        assert pace is not None and pace.seconds > 0 and pace.rounds is not None and 1 <= pace.rounds <= 8
+    assert "about" in plan_table(planned, paces).notes[0] and try_out(planned, paces) == 0
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr("lopa_bench.harness.sweep_trial.SMALL", 10)
+    assert try_out(planned, Paces()) == 0
+    monkeypatch.undo()
+    monkeypatch.setattr("lopa_bench.harness.sweep_trial.BUDGET_S", -1.0)
+    assert try_out(planned, Paces()) == 0
+
+
+def test_a_trial_that_goes_wrong_is_left_to_the_run(plan: Plan, go: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lopa_bench.decoders.d2f import D2FDecoder
+
+    def nan(*_: Any, **__: Any) -> Any:
+        raise DecodeError("the model returned NaN logits")
+
+    monkeypatch.setattr(D2FDecoder, "decode", nan)
+    assert try_out(plan(branches=1), Paces()) == 1
 
 
 @pytest.mark.parametrize(
