@@ -49,6 +49,7 @@ def slug(text: str) -> str:
     Different texts may give one slug: the number before it keeps folders apart, and `run.json` keeps the whole text.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    plain = plain.replace("+", "-plus")  # humaneval+ is not humaneval
     return re.sub(r"[^a-z0-9.]+", "-", plain)[:MAX_SLUG].strip("-.") or "run"
 
 

@@ -49,6 +49,7 @@ def test_every_sample_is_in_the_file_before_append_returns(tmp_path: Path, make_
         ("a/b=c:d é", "a-b-c-d-e"),
         ("Dream-org/Dream-v0-Base-7B lopa", "dream-org-dream-v0-base-7b-lopa"),
         ("../../etc/passwd", "etc-passwd"),
+        ("humaneval+ lopa", "humaneval-plus-lopa"),
         ("日本語", "run"),
         ("", "run"),
         ("x" * 300, "x" * 60),
