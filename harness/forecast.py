@@ -113,7 +113,7 @@ class Announcer:
             samples = f"{forecast.num_left} sample" + ("s" if forecast.num_left > 1 else "")
             self._say(
                 f"this will take {how} {duration(left)}, {samples} of {how} {duration(each)} each; "
-                "a small --limit tells sooner whether all is as it should be"
+                "--subset smoke or a small --limit tells sooner whether all is as it should be"
             )
         if forecast.num_seen >= FIRST_SAMPLES and self._is_news(forecast.num_seen, forecast.seen_s + left):
             self._said_s, self._said_after = forecast.seen_s + left, forecast.num_seen

@@ -77,7 +77,7 @@ def test_it_is_said_again_when_it_turns_out_otherwise() -> None:
     assert said([12.0] * 3 + [13.0] * 30, 200) == lines[:1], "a little more is no news"
 
 
-SOONER = "a small --limit tells sooner whether all is as it should be"
+SOONER = "--subset smoke or a small --limit tells sooner whether all is as it should be"
 
 
 def test_a_long_run_is_warned_of_once_and_before_its_first_answer_is_there() -> None:
