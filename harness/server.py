@@ -76,8 +76,9 @@ class ServerSource:
         asked, names = self.settings["model"], self.client.model_names()
         if names is None:
             if asked is None:
+                short = "" if self.client.base_url.endswith("/v1") else ", or end the address in /v1 if that is missing"
                 raise ConfigError(
-                    f"the server at {self.client.base_url} does not list its models; name one: --model NAME"
+                    f"the server at {self.client.base_url} does not list its models; name one with --model NAME{short}"
                 )
             return
         if asked is None and len(names) == 1:

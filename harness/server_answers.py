@@ -64,6 +64,8 @@ def completion_of(
     # vLLM's and SGLang's names for the string that ended the answer.
     stop = next((choice[key] for key in ("stop_reason", "matched_stop") if isinstance(choice.get(key), str)), None)
     finish = choice.get("finish_reason")
+    if finish in ("abort", "error"):
+        raise DecodeError(f"the server gave the answer up (finish_reason {finish})")
     return Completion(
         text=text,
         num_tokens=_count(usage.get("completion_tokens")),

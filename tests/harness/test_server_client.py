@@ -117,6 +117,13 @@ def test_a_dead_port_is_told_in_a_sentence(dead_url: str) -> None:
         ServerClient(dead_url).model_names()
 
 
+@pytest.mark.parametrize("streams", [True, False])
+def test_an_answer_that_the_server_gave_up_is_none(make: Make, streams: bool) -> None:
+    client, _, _ = make(finish_reason="abort", streams=streams)
+    with pytest.raises(DecodeError, match="gave the answer up"):
+        client.complete(ASKED)
+
+
 def test_models_and_version_are_the_servers_own(make: Make) -> None:
     client, _, _ = make(models=("a", "b"))
     assert (client.model_names(), client.version()) == (["a", "b"], "1.2.3")

@@ -12,9 +12,11 @@ import pytest
 from fake_server import MODEL, Behaviour, serving
 
 from lopa_bench.errors import ConfigError, LopaBenchError, PrerequisiteError
+from lopa_bench.harness.answering import Question
 from lopa_bench.harness.runner import run
+from lopa_bench.harness.server import ServerSource
 from lopa_bench.harness.server_client import ServerClient
-from lopa_bench.harness.settings import RunSpec
+from lopa_bench.harness.settings import RunSpec, resolve
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.store import load_run
 from lopa_bench.tasks.registry import get_task
@@ -194,15 +196,26 @@ def test_of_several_models_one_must_be_named(start: Start) -> None:
     with pytest.raises(ConfigError, match=r"has several models; give --model, it has: a, b"):
         run(spec)
     silent, _ = start(Behaviour(models=None))
-    with pytest.raises(ConfigError, match="does not list its models; name one: --model NAME"):
+    with pytest.raises(ConfigError, match=r"does not list its models; name one with --model NAME$"):
         run(silent)
     assert run(replace(silent, model="hidden")).num_new == 4
+    with pytest.raises(ConfigError, match="or end the address in /v1 if that is missing"):
+        run(replace(silent, base_url=str(silent.base_url).removesuffix("/v1")))
 
 
 def test_a_dry_run_asks_for_no_answer_and_knows_no_rounds(start: Start) -> None:
     spec, does = start(dry_run=True)
     plan = run(spec).plan
     assert does.requests == [] and plan.document()["rounds"] is None
+
+
+@pytest.mark.parametrize(("changes", "own"), [({}, None), ({"bos": False}, False), ({"chat": True}, False)])
+def test_a_prompt_that_has_its_bos_asks_for_no_second_one(changes: dict[str, Any], own: bool | None) -> None:
+    spec = RunSpec(task="gsm8k", decoder="server", base_url="http://127.0.0.1:1/v1", tokenizer="bundled:ar", **changes)
+    source = ServerSource(resolve(spec))
+    body = source.answerer().body(Question("Why?", ("", "Q:"), seed=2**40 + 5))
+    assert body.get("add_special_tokens") is own
+    assert (body["prompt"], body["stop"], body["seed"]) == ("Why?", ["Q:"], 5)
 
 
 def test_a_misspelt_server_is_recognised() -> None:
