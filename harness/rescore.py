@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from lopa_bench.tasks.base import Document, Task
 
 JUDGING = ("allow_code_execution", "data_dir", *FOR_PROGRAMS)
 """The settings that may be others than when the run was made."""
+
+MOST_WORKERS = 8
 
 Progress = Callable[[int, int], None]
 
@@ -149,17 +152,13 @@ def _judge(run: StoredRun, task: Task, documents: list[Document], on_progress: P
         for index, (sample, document) in enumerate(zip(run.samples, documents, strict=True))
         if sample.status == "ok" or sample.has_scorer_error
     ]
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        on_progress(done, len(judgeable))
-
-    num_workers = os.cpu_count() or 1 if isinstance(task, CodeTask) else 1
+    numbers = itertools.count(1)
+    num_workers = min(os.cpu_count() or 1, MOST_WORKERS) if isinstance(task, CodeTask) else 1
     pairs = [(document, sample.text_kept) for _, sample, document in judgeable]
     samples = list(run.samples)
-    for (index, sample, _), verdict in zip(judgeable, judge_all(task, pairs, num_workers, count), strict=True):
+    for (index, sample, _), verdict in zip(
+        judgeable, judge_all(task, pairs, num_workers, lambda: on_progress(next(numbers), len(judgeable))), strict=True
+    ):
         if isinstance(verdict, ScorerError):
             samples[index] = with_scorer_error(sample, verdict)
         else:

@@ -34,6 +34,7 @@ def start(tmp_path: Path, data_dir: Path, diffusion_checkpoint: Path, monkeypatc
         usual: dict[str, Any] = {
             "task": "humaneval", "decoder": "vanilla", "model": str(diffusion_checkpoint), "limit": 2, "warmup": 0,
             "threads": 1, "data_dir": data_dir, "runs_dir": tmp_path / "runs", "allow_code_execution": True,
+            "options": {"max_new_tokens": 32, "block_size": 32},
         }  # fmt: skip
         return RunSpec(**{**usual, **changes})
 

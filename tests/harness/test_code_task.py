@@ -152,6 +152,13 @@ def test_clean_ups_by_name(cleanup: str, data_dir: Path) -> None:
     assert one.scoring_identity["cleanup"] == cleanup
 
 
+def test_the_authors_rule_for_humaneval_spoils_no_right_answer_to_mbpp(data_dir: Path) -> None:
+    one = task("mbpp+", data_dir, cleanup="authors")
+    for index in range(3):
+        document, body, _ = answer(one, index)
+        assert one.judge(document, body).scores["pass@1,cleaned"] == 1.0
+
+
 @pytest.mark.parametrize("name", ["humaneval", "humaneval+", "mbpp+-instruct"])
 def test_the_package_judges_the_same_programs(name: str, data_dir: Path) -> None:
     one = task(name, data_dir, scorer="evalplus")

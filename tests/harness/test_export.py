@@ -23,7 +23,9 @@ from lopa_bench.results.store import StoredRun, load_run
 from lopa_bench.results.writer import reopen_run
 
 Make = Callable[..., StoredRun]
-SMALL: dict[str, Any] = {"decoder": "vanilla", "limit": 3, "warmup": 0, "threads": 1}
+SMALL: dict[str, Any] = {
+    "decoder": "vanilla", "limit": 3, "warmup": 0, "threads": 1, "options": {"max_new_tokens": 32, "block_size": 32},
+}  # fmt: skip
 
 
 @pytest.fixture

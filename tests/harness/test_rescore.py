@@ -35,7 +35,8 @@ def make(tmp_path: Path, diffusion_checkpoint: Path, monkeypatch: pytest.MonkeyP
     real = loading.load_model
 
     def made(task: str = "mini-maths", **changes: Any) -> StoredRun:
-        usual = {"decoder": "vanilla", "model": str(diffusion_checkpoint), "limit": 3, "warmup": 0, "threads": 1}
+        usual: dict[str, Any] = {"decoder": "vanilla", "model": str(diffusion_checkpoint), "limit": 3, "warmup": 0}
+        usual |= {"threads": 1, "options": {"max_new_tokens": 32, "block_size": 32}}
         monkeypatch.setattr(loading, "load_model", real)
         result = run(RunSpec(**{"task": task, "runs_dir": tmp_path / "runs", **usual, **changes}))
         assert result.run is not None
