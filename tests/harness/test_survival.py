@@ -12,15 +12,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from fakes import write_checkpoint
+from fakes import ScriptedDecoder, Step, write_checkpoint
 
 from lopa_bench.errors import PrerequisiteError
 from lopa_bench.harness import identity
+from lopa_bench.harness.driver import generate
 from lopa_bench.harness.progress import Silent
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
+from lopa_bench.results.schema import Why
 from lopa_bench.results.store import load_run
 
 Start = Callable[..., RunSpec]
@@ -169,6 +172,21 @@ def test_a_failed_answer_holds_no_cache_either(start: Start, monkeypatch: pytest
     assert result.run is not None
     assert [one.why for one in result.run.samples] == ["out_of_memory"] * 3
     assert alive == [0, 0, 0]
+
+
+def exhaust_torch() -> None:
+    torch.empty(1 << 50)
+
+
+def exhaust_numpy() -> None:
+    np.empty(1 << 50)
+
+
+@pytest.mark.parametrize("exhaust", [exhaust_torch, exhaust_numpy])
+def test_what_allocators_really_raise_is_known(exhaust: Callable[[], None]) -> None:
+    outcome = generate(ScriptedDecoder([Step()], before=exhaust), [1, 2, 3])
+    assert outcome.why == Why.OUT_OF_MEMORY and outcome.error is not None
+    assert "allocate" in outcome.error and "\n" not in outcome.error
 
 
 def test_weights_that_do_not_fit_are_one_sentence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
