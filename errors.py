@@ -9,6 +9,7 @@
     ├── TaskDataError                        a data file that is absent, damaged or of another kind
     ├── DecodeError                 exit 1   an answer that must not be scored: a mask left, no progress
     │   └── NaNLogits                        the model's output is not a number
+    ├── CommunicationError          exit 1   processes that work together lost each other
     ├── ScorerError                 exit 1   the judge failed, not the answer: no process, a failed control
     ├── ResultsError                         a run record that cannot be read or written
     │   ├── SchemaTooNew                     written by a later version
@@ -55,6 +56,12 @@ class DecodeError(LopaBenchError):
 
 class NaNLogits(DecodeError):
     """The model returned logits that are not numbers."""
+
+
+class CommunicationError(LopaBenchError):
+    """Processes that work together lost each other: one failed, hung or was killed; the whole job ends."""
+
+    exit_code = 1
 
 
 class ScorerError(LopaBenchError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,11 @@ def verify(
     ] = None,
     decoder: Annotated[str | None, typer.Option(help="Only the cases of vanilla, fast-dllm, d2f or lopa.")] = None,
     device: Annotated[str, typer.Option(help="Device to decode on.")] = "cpu",
+    devices: Annotated[int, typer.Option(min=1, help="Processes that share lopa's branches.")] = 1,
+    cache_protocol: Annotated[
+        str, typer.Option(help="Between them: two-phase, or single-phase, which skips cases with full attention.")
+    ] = "two-phase",
+    comm_timeout: Annotated[float, typer.Option(help="Seconds to wait for another process.")] = 120.0,
     json: shared.Json = False,
 ) -> None:
     """Replay reference cases and compare tokens and calls; exit 1 when any differs.
@@ -30,12 +36,27 @@ def verify(
 
     Example: lopa-bench verify golden/cases.json --decoder lopa
     """
+    from contextlib import nullcontext
+
+    from lopa_bench.harness.launch import launch
+    from lopa_bench.harness.mesh import branch_group, check_protocol, joined, shape_of, world_of
     from lopa_bench.harness.verify import read_cases
     from lopa_bench.harness.verify import verify as run
 
     total = len(read_cases(cases, decoder))
-    with _progress(total, hidden=json) as advance:
-        tallies = run(cases, models_dir=models_dir, decoder=decoder, device=device, on_result=advance)
+    check_protocol(cache_protocol)
+    world_size = world_of()
+    if devices > 1 and world_size is None:
+        raise typer.Exit(launch(sys.argv[1:], devices))
+    shape = shape_of(world_size or 1, "lopa")
+    with joined(shape, device.partition(":")[0], comm_timeout) if world_size else nullcontext() as world:
+        speaks = world is None or world.rank == 0
+        group = None if world is None else branch_group(world, cache_protocol)
+        with _progress(total, hidden=json or not speaks) as advance:
+            place = device if world is None else world.device
+            tallies = run(cases, models_dir=models_dir, decoder=decoder, device=place, on_result=advance, group=group)
+    if not speaks:
+        return
     if json:
         shared.print_json(_as_document(tallies))
     else:
@@ -67,6 +88,7 @@ def _as_document(tallies: list[Any]) -> dict[str, Any]:
             "cases": tally.num_cases,
             "equal_tokens": tally.num_equal_tokens,
             "equal_calls": tally.num_equal_calls,
+            "not_applicable": tally.num_skipped,
             "failures": [{"id": failure.id, "difference": failure.difference} for failure in tally.failures],
         }
         for tally in tallies
@@ -98,6 +120,8 @@ def _table(tallies: list[Any]) -> Table:
 def _print(tallies: list[Any]) -> None:
     shared.print_table(_table(tallies))
     for tally in tallies:
+        if tally.num_skipped:
+            typer.echo(f"{tally.decoder}: {tally.num_skipped} cases have full attention, for which one phase cannot do")
         for failure in tally.failures:
             typer.echo(f"{failure.id}: {failure.difference}")
     failed = sum(len(tally.failures) for tally in tallies)

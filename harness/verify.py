@@ -13,9 +13,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from lopa_bench.decoders.communication import BranchGroup
+from lopa_bench.decoders.lopa import LoPADecoder
 from lopa_bench.decoders.registry import create
 from lopa_bench.decoders.rounds import Round
-from lopa_bench.errors import ConfigError, LopaBenchError, TaskDataError, nearest
+from lopa_bench.errors import CommunicationError, ConfigError, LopaBenchError, TaskDataError, nearest
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import load_model
 
@@ -29,13 +31,17 @@ SLIP = 0.9
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How one case came out; `difference` is empty when it is equal in tokens and in calls."""
+    """How one case came out; `difference` is empty when it is equal in tokens and in calls.
+
+    `skipped` says why it does not apply to the way that branches are spread.
+    """
 
     id: str
     decoder: str
     equal_tokens: bool
     equal_calls: bool
     difference: str = ""
+    skipped: str = ""
 
     @property
     def equal(self) -> bool:
@@ -51,10 +57,14 @@ class Tally:
     num_cases: int = 0
     num_equal_tokens: int = 0
     num_equal_calls: int = 0
+    num_skipped: int = 0
     failures: list[CaseResult] = field(default_factory=list)
 
     def add(self, result: CaseResult) -> None:
-        """Count one case."""
+        """Count one case; one that does not apply is counted apart."""
+        if result.skipped:
+            self.num_skipped += 1
+            return
         self.num_cases += 1
         self.num_equal_tokens += result.equal_tokens
         self.num_equal_calls += result.equal_calls
@@ -120,6 +130,7 @@ def verify(
     decoder: str | None = None,
     device: str = "cpu",
     on_result: Callable[[CaseResult], None] = lambda result: None,
+    group: BranchGroup | None = None,
 ) -> list[Tally]:
     """Run the cases of a file.
 
@@ -129,6 +140,7 @@ def verify(
         decoder: only the cases of this one.
         device: where to run.
         on_result: told of every case as it ends.
+        group: the processes that share the branches of lopa's rounds, each of which calls this.
 
     Returns:
         One tally per decoder, in the file's order.
@@ -144,7 +156,7 @@ def verify(
     for case in cases:
         if case["model"] not in models:
             models[case["model"]] = load_model(folder / case["model"], device=device)
-        result = run_case(case, models[case["model"]])
+        result = run_case(case, models[case["model"]], group)
         tallies.setdefault(case["decoder"], Tally(case["decoder"])).add(result)
         on_result(result)
     return list(tallies.values())
@@ -161,14 +173,21 @@ def _check_models(cases: list[dict[str, Any]], folder: Path, path: Path) -> None
         )
 
 
-def run_case(case: dict[str, Any], model: LanguageModel) -> CaseResult:
+def run_case(case: dict[str, Any], model: LanguageModel, group: BranchGroup | None = None) -> CaseResult:
     """Decode one case's prompt and compare."""
     name = case["decoder"]
     case_id = str(case.get("id", "?"))
     try:
         decoder_name, preset, options = translate(case, model)
-        generation = create(decoder_name, model, options, preset).decode(case["prompt"])
+        decoder = create(decoder_name, model, options, preset)
+        if isinstance(decoder, LoPADecoder):
+            decoder.group = group
+            if group is not None and group.cache_protocol == "single-phase" and decoder.config.full_attention:
+                return CaseResult(case_id, name, False, False, skipped="under full attention branches write other keys")
+        generation = decoder.decode(case["prompt"])
         rounds = generation.run()
+    except CommunicationError:
+        raise
     except LopaBenchError as error:
         return CaseResult(case_id, name, False, False, f"{type(error).__name__}: {error}")
     tokens, wanted = generation.answer, case["tokens"]
