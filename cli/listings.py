@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lopa_bench.errors import ConfigError, ModelError, ResultsError
 from lopa_bench.results.tables import Column, Row, Table, Value
@@ -75,6 +76,7 @@ def decoders() -> Table:
     from lopa_bench.decoders.registry import decoder_types
     from lopa_bench.harness.server_settings import ServerDecoder
 
+    kinds: dict[str, Any] = {**decoder_types(), ServerDecoder.name: ServerDecoder}
     rows: list[Row] = [
         {
             "decoder": name,
@@ -83,7 +85,7 @@ def decoders() -> Table:
             "aliases": ", ".join(option["aliases"]) or "-",
             "meaning": option["help"],
         }
-        for name, kind in [*decoder_types().items(), (ServerDecoder.name, ServerDecoder)]
+        for name, kind in kinds.items()
         for option in describe(kind.config_type)
     ]
     columns = [Column(key, key) for key in ("decoder", "option", "default", "aliases", "meaning")]
