@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lopa_bench.models.config import ModelConfig
-from lopa_bench.models.network import Attention, Step, Transformer
+from lopa_bench.models.network import Attention, Transformer, Window
 
 NUM_ROWS = 64
 """Rows (queries) of all sequences that are worked on together."""
@@ -106,13 +106,13 @@ class TrainingAttention(Attention):
         super().__init__(config, layer)
         self._planner = planner
 
-    def _mix(self, query: Tensor, key: Tensor, value: Tensor, step: Step) -> Tensor:
-        if step.cache is not None or step.mask is None or query.device.type != "cpu":
-            return super()._mix(query, key, value, step)
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, window: Window) -> Tensor:
+        if window.cache is not None or window.mask is None or query.device.type != "cpu":
+            return super()._mix(query, key, value, window)
         repeats = query.shape[1] // key.shape[1]
         if repeats > 1:
             key, value = (tensor.repeat_interleave(repeats, dim=1) for tensor in (key, value))
-        groups = self._planner.groups(step.mask)
+        groups = self._planner.groups(window.mask)
         # Under autocast the rotation leaves queries and keys in float32.
         inputs = (tensor.to(value.dtype).contiguous() for tensor in (query, key, value))
         with torch.autocast("cpu", enabled=False):
