@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import save_model
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.tiny import tiny_config
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the shared fakes
 
 
 def make_network(config: ModelConfig, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
