@@ -5,6 +5,7 @@ Every answer is judged twice, as it is and cleaned up; the headline is the clean
 
 from __future__ import annotations
 
+import ast
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +19,7 @@ from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
 from lopa_bench.harness.lm_eval_tasks import PromptSettings
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.base import Document, Entry, Judgement
-from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean
+from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, clean, defines, fenced_code
 from lopa_bench.tasks.code_data import CodeData, load_code_data
 from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition, code_task_name
 from lopa_bench.tasks.known_bad import known_bad
@@ -198,7 +199,7 @@ class CodeTask:
             scores[f"pass@1 base,{name}"] = float((headline.halves or {}).get("base", False))
         if known_bad(self.data.release):
             scores[f"pass@1 without known-bad tests,{name}"] = float(headline.passed or headline.is_excused)
-        return Judgement(scores[self.metric], scores, cleaned.source, self._why(headline, cleaned, text))
+        return Judgement(scores[self.metric], scores, cleaned.source, self._why(headline, cleaned, raw, question, text))
 
     def _verdict(self, row: dict[str, Any], text: str, program: Program) -> Verdict:
         if not text.strip():
@@ -207,19 +208,31 @@ class CodeTask:
             return Verdict(False, Why.NOT_EXTRACTED)
         return self._judge.judge(self.scoring.tested(row), program.source)
 
-    def _why(self, verdict: Verdict, program: Program, text: str) -> str | None:
+    def _why(self, verdict: Verdict, program: Program, raw: Program, question: Question, text: str) -> str | None:
         if verdict.passed:
             return None
         if program.error is not None:
             return "sanitize_error"
-        if verdict.why == "no such function" and self.definition.style != "open fence" and text.count(FENCE) % 2:
-            return "cut inside a fence"
+        if verdict.why == "no such function":
+            if self.definition.style != "open fence" and text.count(FENCE) % 2:
+                return "cut inside a fence"
+            if not defines(fenced_code(text, question), None) and not is_python(raw.source):
+                return Why.SYNTAX_ERROR  # that the clean-up left nothing of it says nothing of the answer
         return verdict.why
 
     def _question(self, row: dict[str, Any]) -> Question:
         definition = self.definition
         code = row["prompt"] if definition.shows_code else ""
         return Question(code, entry_point(row) if definition.has_entry_point else None, definition.style)
+
+
+def is_python(source: str) -> bool:
+    """Whether a text can be parsed."""
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def solution(row: dict[str, Any]) -> str:

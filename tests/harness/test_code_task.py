@@ -127,6 +127,14 @@ def test_cut_inside_a_fence_is_told(data_dir: Path) -> None:
     assert one.judge(one.documents()[0], "```python\nfrom typing import List\n\n").why == "cut inside a fence"
 
 
+def test_what_is_no_python_is_told_from_what_lacks_the_function(data_dir: Path) -> None:
+    one = task("humaneval", data_dir)
+    document = one.documents()[0]
+    assert one.judge(document, "Anna has 3 apples, and so on.\n").why == "syntax error"
+    assert one.judge(document, "```python\ndef other(x):\n    return x\n```\n").why == "no such function"
+    assert one.judge(document, "    return (\n").why == "syntax error"
+
+
 def test_a_crash_of_the_cleaner_is_told_and_the_raw_answer_judged(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
