@@ -167,7 +167,8 @@ class Timekeeper:
         self.forecast.tick(self._now() - self._start)
         self._announcer.hear(self.forecast)
 
-    def sample_ended(self, num_rounds: int) -> None:
-        """One more sample is stored."""
+    def sample_ended(self, num_rounds: int, *, more_at_once: bool = False) -> None:
+        """One more sample is stored; nothing is said yet when others of its batch, made in the same time, follow."""
         self.forecast.add(num_rounds, self._now() - self._start)
-        self._announcer.hear(self.forecast)
+        if not more_at_once:
+            self._announcer.hear(self.forecast)

@@ -44,19 +44,20 @@ def generate_missing(
     keeper = _timekeeper(job, running, len(missing), reporter)
     reporter.started(writer.path, running, running.num_done + len(missing))
     questions = [_question(job, document) for document in missing]
+    batch_size = int(job.settings["batch_size"])
     try:
         for _ in range(int(job.settings["warmup"])):
-            list(lm.answer_all(questions[: int(job.settings["batch_size"])]))
+            list(lm.answer_all(questions[:batch_size]))
         keeper.begin()
         answers = lm.answer_all(questions, trace=bool(job.settings["trace"]), on_round=keeper.round_ended)
-        for document, question, answer in zip(missing, questions, answers, strict=True):
+        for number, (document, question, answer) in enumerate(zip(missing, questions, answers, strict=True), 1):
             sample = sample_record(job.task, document, answer, question.seed)
             if job.settings["trace"]:
                 rounds = answer.outcome.rounds
                 writer.append_trace(sample.id, rounds, lm.answerer.spell(ids_in(rounds)))
             writer.append(sample)
             running.add(sample)
-            keeper.sample_ended(sample.work.rounds)
+            keeper.sample_ended(sample.work.rounds, more_at_once=number % batch_size > 0 and number < len(missing))
             reporter.sampled(sample, running)
     finally:
         reporter.ended()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lopa_bench.harness.forecast import Announcer, Forecast, duration
+from lopa_bench.harness.forecast import Announcer, Forecast, Timekeeper, duration
 
 
 def test_nothing_is_known_before_anything_was_measured() -> None:
@@ -108,3 +108,15 @@ def test_after_the_last_sample_nothing_is_said() -> None:
 )  # fmt: skip
 def test_a_time_as_a_person_says_it(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_the_samples_of_a_batch_are_reckoned_with_together() -> None:
+    """Four that took 100 seconds at once are 25 seconds each, not 100 for the first of them."""
+    said: list[str] = []
+    now = [0.0]
+    keeper = Timekeeper(Forecast(num_left=40, most_rounds=10), said.append, now=lambda: now[0])
+    keeper.begin()
+    now[0] = 100.0
+    for number in range(1, 5):
+        keeper.sample_ended(10, more_at_once=number < 4)
+    assert said == ["about 15 min left (corrected from 4 samples: 25 s each)"]
