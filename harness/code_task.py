@@ -5,7 +5,6 @@ Every answer is judged twice, as it is and cleaned up; the headline is the clean
 
 from __future__ import annotations
 
-import ast
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +22,7 @@ from lopa_bench.tasks.cleanup import FENCE, Program, Question, check_cleanup, cl
 from lopa_bench.tasks.code_data import CodeData, load_code_data
 from lopa_bench.tasks.code_tasks import CODE_TASKS, CodeDefinition, code_task_name
 from lopa_bench.tasks.known_bad import known_bad
+from lopa_bench.tasks.longest_code import CleanupFailed, syntax_error
 
 RAW = "raw"
 CLEANED = "cleaned"
@@ -229,10 +229,9 @@ class CodeTask:
 def is_python(source: str) -> bool:
     """Whether a text can be parsed."""
     try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return syntax_error(source) is None
+    except CleanupFailed:
         return False
-    return True
 
 
 def solution(row: dict[str, Any]) -> str:

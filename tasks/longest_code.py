@@ -43,7 +43,7 @@ def longest_code(lines: Sequence[str], min_lines: int) -> tuple[int, int] | None
     for first, last in _runs(lines, min_lines):
         if last - first >= lost_after[first]:
             continue
-        error = _syntax_error(text[ends[first] : ends[last + 1] - 1])
+        error = syntax_error(text[ends[first] : ends[last + 1] - 1])
         if error is None:
             return first, last
         is_lost = _is_lost(error) and 0 < (error.lineno or 0) <= last - first
@@ -55,7 +55,7 @@ def longest_code(lines: Sequence[str], min_lines: int) -> tuple[int, int] | None
     return None
 
 
-def _syntax_error(text: str) -> SyntaxError | None:
+def syntax_error(text: str) -> SyntaxError | None:
     """Return what is wrong with a text as Python; CleanupFailed for one that makes the parser itself give up."""
     try:
         with _WARNINGS, warnings.catch_warnings():

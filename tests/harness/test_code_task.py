@@ -133,6 +133,7 @@ def test_what_is_no_python_is_told_from_what_lacks_the_function(data_dir: Path) 
     assert one.judge(document, "Anna has 3 apples, and so on.\n").why == "syntax error"
     assert one.judge(document, "```python\ndef other(x):\n    return x\n```\n").why == "no such function"
     assert one.judge(document, "    return (\n").why == "syntax error"
+    assert one.judge(document, "Count '\\d' twice.\n").why == "syntax error", "and no warning of an odd escape"
 
 
 def test_a_crash_of_the_cleaner_is_told_and_the_raw_answer_judged(
