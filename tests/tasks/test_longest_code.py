@@ -25,7 +25,7 @@ def by_trying_all(lines: list[str], min_lines: int) -> tuple[int, int] | None:
             continue
         part = lines[first : last + 1]
         count = sum(bool(line.strip()) for line in part)
-        if count > most and module._syntax_error("\n".join(part)) is None:
+        if count > most and module.syntax_error("\n".join(part)) is None:
             best, most = (first, last), count
     return best
 
