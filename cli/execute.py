@@ -49,7 +49,7 @@ class Terminal:
         if self.verbose:
             from lopa_bench.cli.views import plan_lines
 
-            for line in plan_lines(plan):
+            for line in plan_lines(plan, compact=True):
                 self.console.print(line, markup=False, soft_wrap=True)
 
     def started(self, path: Path, running: Running, total: int) -> None:

@@ -113,10 +113,22 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the plan, line by line."""
-    yield "settings:"
-    yield from setting_lines(plan.settings, [name for name in plan.settings if name != "problems"])
+def settings_by_origin(settings: Mapping[str, Setting], names: Iterable[str]) -> Iterator[str]:
+    """Yield one line per origin with all its settings, defaults of nothing left out."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        setting = settings[name]
+        if setting.value is not None or setting.origin != "default":
+            groups.setdefault(setting.origin, []).append(f"{name} = {_plain(setting.value)}")
+    for origin, told in sorted(groups.items(), key=lambda group: group[0] == "default"):
+        yield f"  {origin}: {', '.join(told)}"
+
+
+def plan_lines(plan: Plan, *, compact: bool = False) -> Iterator[str]:
+    """Yield the plan, line by line; `compact` puts settings of one origin on one line."""
+    names = [name for name in plan.settings if name != "problems"]
+    yield "settings, by where they come from:" if compact else "settings:"
+    yield from settings_by_origin(plan.settings, names) if compact else setting_lines(plan.settings, names)
     low, high = plan.rounds
     all_low, all_high = plan.total_rounds
     if plan.is_remote:
