@@ -63,7 +63,7 @@ def decoder_kind(name: str) -> Any:
     try:
         return decoder_type(name)
     except ConfigError as error:
-        raise ConfigError(f"{error}{nearest(name, [SERVER])}") from None
+        raise ConfigError(f"{error}, or {SERVER} for a model behind a server{nearest(name, [SERVER])}") from None
 
 
 def check_server(spec: RunSpec, found: Mapping[str, Setting]) -> None:
