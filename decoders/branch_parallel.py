@@ -8,7 +8,8 @@ about a kilobyte a branch, which is less time than the scores first and the winn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -18,36 +19,43 @@ from lopa_bench.decoders.communication import BranchGroup, share_of
 from lopa_bench.decoders.confidence import NAN, Scores
 from lopa_bench.decoders.executors import PackedExecutor, Scorer, open_slots, union
 from lopa_bench.decoders.pipeline import Window
-from lopa_bench.errors import ConfigError, DecodeError, NaNLogits
+from lopa_bench.errors import CommunicationError, ConfigError, DecodeError, NaNLogits
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.visibility import Visibility
 
 FINE, NAN_LOGITS, NO_MEMORY, FAILED = range(4)
+MOST_BYTES = 64 << 10
+"""Of a branch's part of a round's exchange: a guard that nothing as large as logits ever travels."""
 
 
 class BranchParallelExecutor:
     """The packed executor's work shared by a group of processes; the result is the same on all of them.
 
-    `num_bytes` counts what the exchanges of decisions carried, over all processes; `num_cache_bytes` the winners' keys.
+    `make_cache` is called here, so that memory which does not suffice on one process is told to the others like any
+    other failure: in the first exchange.
     """
 
     def __init__(
         self,
         model: LanguageModel,
-        cache: KVCache | None,
+        make_cache: Callable[[], KVCache | None],
         scorer: Scorer,
         group: BranchGroup,
         confidence_dtype: torch.dtype,
     ) -> None:
-        self.model, self.cache, self.group = model, cache, group
+        self.model, self.group = model, group
         self.confidence_dtype = confidence_dtype
-        self.packed = PackedExecutor(model, cache, scorer)
         self.num_calls = 0
-        self.num_bytes = 0
-        self.num_cache_bytes = 0
         self._num_branches = 0
         self._num_commit = 0
+        self._failure: Exception | None = None
+        self.cache: KVCache | None = None
+        try:
+            self.cache = make_cache()
+        except (MemoryError, RuntimeError) as problem:
+            self._failure = problem
+        self.packed = PackedExecutor(model, self.cache, scorer)
 
     def verify(
         self, canvases: Sequence[Canvas], window: Window, visibility: Visibility, seeds: Sequence[int] | None = None
@@ -68,33 +76,39 @@ class BranchParallelExecutor:
         # A process without a branch still needs the keys that all are about to commit: the anchor's are as good as any.
         computed = mine or ([len(canvases) - 1] if single_phase and window.num_commit else [])
         slots = union(open_slots(canvases, window))
-        failure: Exception | None = None
         own: list[Scores] = []
+        failure = self._failure
         try:
-            if computed:
+            if computed and failure is None:
                 own_seeds = None if seeds is None else [seeds[index] for index in computed]
                 own = self.packed.verify([canvases[index] for index in computed], window, visibility, own_seeds)
         except (DecodeError, MemoryError, RuntimeError) as problem:
             failure = problem  # told to the others first: they would wait for ever
         self.num_calls += 1
-        return self._exchange(own[: len(mine)], failure, slots, window.first)
+        gathered = self._exchange(own[: len(mine)], failure, slots, _fingerprint(canvases))
+        if failure is not None:
+            raise failure
+        _raise_for_others(gathered[:, 0, 0, -1].tolist())
+        _check_equal(gathered[:, 0, 1, -1].tolist())
+        return self._unpacked(gathered, slots, window.first)
 
     def _exchange(
-        self, own: Sequence[Scores], failure: Exception | None, slots: Sequence[int], first: int
-    ) -> list[Scores]:
+        self, own: Sequence[Scores], failure: Exception | None, slots: Sequence[int], fingerprint: int
+    ) -> Tensor:
+        """Gather [processes, most branches of one, 3, slots + 1]; the last column holds states and fingerprints."""
         communicator = self.group.communicator
         most = -(-self._num_branches // communicator.size)
         carrier = torch.float64 if self.model.dtype == torch.float64 else torch.float32
         part = torch.full((most, 3, len(slots) + 1), NAN, dtype=carrier)
-        part[:, :, -1] = _state(failure)
+        part[:, :, -1] = torch.tensor([_state(failure), fingerprint, 0], dtype=carrier)
         for row, scores in enumerate(own):
             part[row, :, :-1] = _packed(scores, slots, carrier)
-        gathered = communicator.all_gather(part)
-        self.num_bytes += gathered.numel() * gathered.element_size()
-        if failure is not None:
-            raise failure
-        _raise_for_others(gathered[:, 0, 0, -1].tolist())
-        return self._unpacked(gathered, slots, first)
+        if part[0].numel() * part.element_size() > MOST_BYTES:
+            raise DecodeError(
+                f"{len(slots)} open slots make a branch's part of an exchange larger than {MOST_BYTES >> 10} KiB; "
+                "lower max_new_tokens or run on one process"
+            )
+        return communicator.all_gather(part)
 
     def _unpacked(self, gathered: Tensor, slots: Sequence[int], first: int) -> list[Scores]:
         index = torch.tensor(slots, dtype=torch.long) - first
@@ -110,23 +124,34 @@ class BranchParallelExecutor:
         return found
 
     def commit(self, winner: int) -> None:
-        """Make the winner's finished positions part of every process's prefix."""
+        """Make the winner's finished positions part of every process's prefix.
+
+        Raises:
+            CommunicationError: this process failed where it can no longer tell the others, who wait for it.
+        """
         if self.cache is None or not self._num_commit:
             return
+        try:
+            self._commit(self.cache, winner)
+        except (MemoryError, RuntimeError) as problem:
+            raise CommunicationError(
+                f"rank {self.group.communicator.rank} failed between a round's decision and its commit: {problem}"
+            ) from problem
+
+    def _commit(self, cache: KVCache, winner: int) -> None:
         mine = self.group.share(self._num_branches)
         if self.group.cache_protocol == "single-phase":
-            self.cache.commit(winner - mine.start if winner in mine else 0)
+            cache.commit(winner - mine.start if winner in mine else 0)
             return
         owner = self.group.owner(winner, self._num_branches)
         if self.group.communicator.rank == owner:
-            self.cache.commit(winner - mine.start)
+            cache.commit(winner - mine.start)
         else:
-            self.cache.skip(self._num_commit)
-        span = self.cache.pack(self._num_commit)
+            cache.skip(self._num_commit)
+        span = cache.pack(self._num_commit)
         self.group.communicator.broadcast(span, owner)
-        self.num_cache_bytes += span.numel() * span.element_size()
         if self.group.communicator.rank != owner:
-            self.cache.unpack(span, self._num_commit)
+            cache.unpack(span, self._num_commit)
 
 
 def _packed(scores: Scores, slots: Sequence[int], carrier: torch.dtype) -> Tensor:
@@ -152,6 +177,18 @@ def _state(failure: Exception | None) -> int:
     if isinstance(failure, NaNLogits):
         return NAN_LOGITS
     return NO_MEMORY if isinstance(failure, (MemoryError, torch.OutOfMemoryError)) else FAILED
+
+
+def _fingerprint(canvases: Sequence[Canvas]) -> int:
+    """24 bits of what all processes must hold alike; every float can carry them."""
+    return crc32(repr([canvas.tokens for canvas in canvases]).encode()) & 0xFFFFFF
+
+
+def _check_equal(fingerprints: Sequence[float]) -> None:
+    """Processes that went apart would go on with answers that are nobody's."""
+    apart = [rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]]
+    if apart:
+        raise CommunicationError(f"rank {apart[0]} holds other branches than rank 0: the processes went apart")
 
 
 def _raise_for_others(states: Sequence[float]) -> None:

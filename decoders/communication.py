@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
 CACHE_PROTOCOLS = ("two-phase", "single-phase")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What the collectives of one round took on this process.
+
+    Attributes:
+        comm_s: seconds of communication.
+        wait_s: seconds in which a slower process was waited for.
+        gathered_bytes: of the rows that the decision needs, over all processes.
+        sent_bytes: of the winner's keys.
+    """
+
+    comm_s: float = 0.0
+    wait_s: float = 0.0
+    gathered_bytes: int = 0
+    sent_bytes: int = 0
 
 
 class Communicator(Protocol):
@@ -26,6 +44,12 @@ class Communicator(Protocol):
 
     def broadcast(self, tensor: Tensor, source: int) -> None:
         """Overwrite a contiguous tensor, of the same shape everywhere, with that of the process `source`."""
+
+    def start(self) -> None:
+        """Begin to measure an answer, on every process; a round ends with the gather that begins the next one."""
+
+    def finish(self) -> Sequence[Exchange]:
+        """End an answer, on every process, and return what its rounds' collectives took."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from lopa_bench.decoders.executors import Executor, PackedExecutor, SequentialEx
 from lopa_bench.decoders.options import belongs_to, one_of, option, require, share
 from lopa_bench.decoders.pipeline import CanvasRule, Fill, FillRule
 from lopa_bench.decoders.rounds import BranchInfo, Round
+from lopa_bench.models.cache import KVCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,13 +132,16 @@ class LoPADecoder(Decoder):
 
     def _executor(self, canvas: Canvas, rule: FillRule, generator: torch.Generator) -> Executor:
         capacity = canvas.prompt_length + self.config.max_new_tokens
-        cache = self.model.new_cache(capacity) if rule.uses_cache else None
         scorer = partial(self._score_branches, generator)
+
+        def make_cache() -> KVCache | None:
+            return self.model.new_cache(capacity) if rule.uses_cache else None
+
         if self.group is not None:
             kept = confidence_dtype(self.config.strategy, self.model.dtype)
-            return BranchParallelExecutor(self.model, cache, scorer, self.group, kept)
+            return BranchParallelExecutor(self.model, make_cache, scorer, self.group, kept)
         kind = PackedExecutor if self.config.packed else SequentialExecutor
-        return kind(self.model, cache, scorer)
+        return kind(self.model, make_cache(), scorer)
 
     def _seeds(self, sample_seed: int, index: int, num_branches: int) -> list[int] | None:
         """A seed for each branch's draws of a round, so that they do not hang on which are computed together."""
@@ -157,8 +161,8 @@ class LoPADecoder(Decoder):
         strategy = self.config.strategy
         if seeds is None:
             return self._score(logits, first, strategy, generator, union(slots))
-        forbid(logits, self.forbidden_id)
-        return drawn_scores(logits, first, strategy, self.config.sampling, seeds, slots)
+        forbid(logits, self.forbidden_id, self.model.vocabulary)
+        return drawn_scores(logits, first, strategy, self.config.sampling, seeds, slots, self.model.vocabulary)
 
     def _judge(self, canvas: Canvas, branch: Branch, scores: Scores) -> BranchInfo:
         masks = branch.canvas.active_masks

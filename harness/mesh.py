@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup
-from lopa_bench.errors import CommunicationError, ConfigError, PrerequisiteError
+from lopa_bench.errors import CommunicationError, ConfigError
+from lopa_bench.harness.backends import BACKENDS
+from lopa_bench.harness.beats import Beat
 
 if TYPE_CHECKING:
     import torch
     from torch.distributed.device_mesh import DeviceMesh
 
+    from lopa_bench.harness.tensor_group import TorchTensorGroup
+
 AXES = ("dp", "bp", "tp")
-BACKENDS = {"cuda": "nccl", "npu": "hccl", "cpu": "gloo"}
 RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
+START_S = 120.0
+PATIENCE_S = 3600.0
+"""For what takes one process much longer than another: starting, reading weights, judging programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,10 @@ def world_of(environment: Mapping[str, str] = os.environ) -> int | None:
     """Ranks of the job that this process was started in, by torchrun or our own launcher; None when it is alone."""
     if "RANK" not in environment or "WORLD_SIZE" not in environment:
         return None
-    return int(environment["WORLD_SIZE"])
+    try:
+        return int(environment["WORLD_SIZE"])
+    except ValueError:
+        raise ConfigError(f"WORLD_SIZE={environment['WORLD_SIZE']!r} in the environment is no number") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,10 @@ class World:
     device: str
     shape: MeshShape
     mesh: DeviceMesh
+    store: torch.distributed.Store
+    timeout_s: float
+    beat: Beat
+    _met: dict[str, int] = field(default_factory=dict)
 
     def group(self, axis: str) -> torch.distributed.ProcessGroup:
         """The process group along an axis: "dp", "bp" or "tp"."""
@@ -87,6 +100,32 @@ class World:
     def place(self, axis: str) -> int:
         """This process's index along an axis."""
         return self.mesh.get_local_rank(axis)
+
+    @property
+    def observed(self) -> dict[str, int]:
+        """Sizes of the groups that were made, whatever was asked for."""
+        return {axis: self.group(axis).size() for axis in AXES}
+
+    def meet(self, what: str, ranks: Iterable[int] | None = None) -> None:
+        """Wait, longer than any collective would, until all of `ranks`, of everyone if not given, have come here.
+
+        Raises:
+            CommunicationError: one did not come.
+        """
+        ranks = range(self.size) if ranks is None else ranks
+        number = self._met[what] = self._met.get(what, 0) + 1
+        self.store.set(f"{what}/{number}/{self.rank}", "1")
+        try:
+            self.store.wait([f"{what}/{number}/{rank}" for rank in ranks], timedelta(seconds=PATIENCE_S))
+        except RuntimeError as problem:
+            raise CommunicationError(f"rank {self.rank}: not all ranks came to '{what}': {problem}") from problem
+
+    @property
+    def peers(self) -> list[int]:
+        """Ranks that make the same answers as this one: those of its branch and tensor groups."""
+        of_one = self.shape.branch * self.shape.tensor
+        first = self.rank // of_one * of_one
+        return list(range(first, first + of_one))
 
 
 def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapping[str, str] = os.environ) -> World:
@@ -97,7 +136,6 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         PrerequisiteError: more ranks than devices here.
         CommunicationError: the others cannot be reached.
     """
-    import torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
 
@@ -106,39 +144,43 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         raise ConfigError(
             f"the job has {size} ranks, but {shape.data} x {shape.branch} x {shape.tensor} were asked for"
         )
-    device = device_type
-    if device_type != "cpu":
-        local = int(environment.get("LOCAL_RANK", rank))
-        if local >= torch.accelerator.device_count():
-            raise PrerequisiteError(
-                f"rank {rank} wants {device_type}:{local}, but {torch.accelerator.device_count()} are visible here"
-            )
-        torch.accelerator.set_device_index(local)
-        device = f"{device_type}:{local}"
     backend = BACKENDS[device_type]
+    backend.prepare(timeout_s)
+    device = backend.take_device(int(environment.get("LOCAL_RANK", rank)))
     method = environment.get(RENDEZVOUS, "env://")
+    timeout = timedelta(seconds=timeout_s)
     try:
-        dist.init_process_group(
-            backend, init_method=method, rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s)
-        )
+        store = _store(method, rank, size, timeout)
+        # Processes do not start at the same moment; only from here on does waiting mean that something is wrong.
+        store.set(f"here/{rank}", "1")
+        store.wait([f"here/{other}" for other in range(size)], timedelta(seconds=max(timeout_s, START_S)))
+        dist.init_process_group(backend.name, store=store, rank=rank, world_size=size, timeout=timeout)
         mesh = init_device_mesh(device_type, (shape.data, shape.branch, shape.tensor), mesh_dim_names=AXES)
+        for axis in AXES:  # the mesh makes its groups with the backend's own timeout, half an hour for gloo
+            dist.distributed_c10d._set_pg_timeout(timeout, mesh.get_group(axis))
     except (RuntimeError, ValueError) as problem:
         where = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}" if method == "env://" else method
         reason = str(problem).partition("\n")[0]
         raise CommunicationError(f"rank {rank} of {size} could not join the others at {where}: {reason}") from problem
-    return World(rank, size, backend, device, shape, mesh)
+    return World(rank, size, backend.name, device, shape, mesh, store, timeout_s, Beat(rank, environment))
+
+
+def _store(method: str, rank: int, size: int, timeout: timedelta) -> torch.distributed.Store:
+    """The table through which processes find each other, under a name of ours."""
+    import torch.distributed as dist
+
+    store, _, _ = next(dist.rendezvous(method, rank, size, timeout=timeout))
+    return dist.PrefixStore("lopa-bench", store)
 
 
 @contextmanager
 def joined(shape: MeshShape, device_type: str, timeout_s: float) -> Iterator[World]:
-    """`join`, and take leave of the others at the end."""
+    """`join`, and take leave of the others at the end; after an error there is nobody to take leave of."""
     import torch.distributed as dist
 
     world = join(shape, device_type, timeout_s)
-    try:
-        yield world
-    finally:
-        dist.destroy_process_group()
+    yield world
+    dist.destroy_process_group()
 
 
 def branch_group(world: World, cache_protocol: str) -> BranchGroup | None:
@@ -154,7 +196,15 @@ def branch_group(world: World, cache_protocol: str) -> BranchGroup | None:
     check_protocol(cache_protocol)
     if world.shape.branch == 1:
         return None
-    return BranchGroup(TorchCommunicator(world.group("bp"), torch.device(world.device)), cache_protocol)
+    communicator = TorchCommunicator(world.group("bp"), torch.device(world.device), world.beat.tell)
+    return BranchGroup(communicator, cache_protocol)
+
+
+def tensor_group(world: World) -> TorchTensorGroup | None:
+    """What holds a network together with the others of the world; None where each has it whole."""
+    from lopa_bench.harness.tensor_group import TorchTensorGroup
+
+    return TorchTensorGroup(world.group("tp")) if world.shape.tensor > 1 else None
 
 
 def check_protocol(name: str) -> None:

@@ -12,7 +12,7 @@ import torch
 from fakes_models import tiny_model
 from torch import Tensor
 
-from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup, share_of
+from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup, Exchange, share_of
 from lopa_bench.decoders.registry import create
 from lopa_bench.decoders.rounds import Round
 from lopa_bench.errors import ConfigError, NaNLogits
@@ -42,6 +42,12 @@ class FakeCommunicator:
         stacked = torch.stack(self.meeting.parts)
         self.meeting.barrier.wait()
         return stacked
+
+    def start(self) -> None:
+        pass
+
+    def finish(self) -> list[Exchange]:
+        return []
 
     def broadcast(self, tensor: Tensor, source: int) -> None:
         self.meeting.parts[self.rank] = tensor

@@ -1,0 +1,60 @@
+"""How a command runs as one of several ranks: who speaks, and where its errors go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from lopa_bench.errors import LopaBenchError, Stopped
+
+FAILED = 1
+
+
+@contextmanager
+def as_rank() -> Iterator[None]:
+    """Run the body as a rank of our own launcher; anywhere else, as under torchrun, change nothing.
+
+    What goes wrong is left for the launcher to tell, which hears of all ranks and knows the cause; a fault of the
+    program leaves its traceback in a file beside it. A signal to terminate ends a rank at once.
+
+    Raises:
+        typer.Exit: with the error's exit code, nothing said.
+    """
+    from lopa_bench.harness.beats import FOLDER, VERDICT, die_with_parent, write_ending
+
+    if FOLDER not in os.environ:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent()
+    try:
+        yield
+    except typer.Exit as end:
+        write_ending(VERDICT, "", end.exit_code)
+        raise
+    except LopaBenchError as error:
+        write_ending(type(error).__name__, str(error), error.exit_code)
+        _leave(error.exit_code)
+    except KeyboardInterrupt:
+        write_ending(Stopped.__name__, "stopped; what was finished is stored, the same command goes on from there", 130)
+        _leave(Stopped.exit_code)
+    except Exception as error:
+        file = f"{os.environ[FOLDER]}/rank-{os.environ['RANK']}.traceback"
+        with open(file, "w") as stream:  # noqa: PTH123
+            traceback.print_exc(file=stream)
+        first_line = str(error).partition("\n")[0]
+        write_ending(type(error).__name__, f"{type(error).__name__}: {first_line} (traceback: {file})", FAILED)
+        _leave(FAILED)
+
+
+def _leave(code: int) -> None:
+    """End at once: threads of a group whose others are gone may never end by themselves."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,77 @@
+"""What carries messages between processes on each kind of device."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+
+from lopa_bench.errors import PrerequisiteError
+
+HCCL_TIMEOUTS = ("HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT")
+"""Seconds that HCCL waits for a connection and for an operation: variables of its own, beside the group's timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommBackend:
+    """A backend of torch.distributed. Only collectives over plain tensors are asked of it: all_gather and broadcast.
+
+    Attributes:
+        device: the kind of device whose memory it reads.
+        name: as torch.distributed knows it.
+        package: what must be imported first, None for what torch has itself.
+        timeouts: environment variables that bound its waiting, which must be set before its first use.
+    """
+
+    device: str
+    name: str
+    package: str | None = None
+    timeouts: tuple[str, ...] = ()
+
+    def prepare(self, timeout_s: float, environment: MutableMapping[str, str] = os.environ) -> None:
+        """Import what it needs and bound its waiting; a timeout that the user has set stays.
+
+        Raises:
+            PrerequisiteError: its package is missing.
+        """
+        for variable in self.timeouts:
+            environment.setdefault(variable, str(max(1, round(timeout_s))))
+        if self.package is None:
+            return
+        try:
+            importlib.import_module(self.package)
+        except ImportError as problem:
+            raise PrerequisiteError(f"{self.name} needs the package {self.package}: {problem}") from None
+
+    def take_device(self, local_rank: int) -> str:
+        """Make the device of this rank the current one, which must happen before the group is made.
+
+        Raises:
+            PrerequisiteError: there are fewer devices.
+        """
+        if self.device == "cpu":
+            return "cpu"
+        import torch
+
+        count = torch.accelerator.device_count()
+        if local_rank >= count:
+            raise PrerequisiteError(
+                f"local rank {local_rank} wants {self.device}:{local_rank}, but {count} are visible"
+            )
+        torch.accelerator.set_device_index(local_rank)
+        return f"{self.device}:{local_rank}"
+
+    def timeout_words(self, environment: MutableMapping[str, str] = os.environ) -> str:
+        """Its own timeouts and where they come from."""
+        return ", ".join(f"{name}={environment.get(name, 'set to --comm-timeout')}" for name in self.timeouts)
+
+
+BACKENDS = {
+    one.device: one
+    for one in (
+        CommBackend("cuda", "nccl"),
+        CommBackend("npu", "hccl", package="torch_npu", timeouts=HCCL_TIMEOUTS),
+        CommBackend("cpu", "gloo"),
+    )
+}
