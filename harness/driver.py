@@ -15,11 +15,13 @@ from pydantic import JsonValue
 from lopa_bench.errors import DecodeError, NaNLogits
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
+from lopa_bench.harness.traffic import traffic, with_exchanges
 from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
 
 if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
+    from lopa_bench.decoders.communication import Communicator, Exchange
     from lopa_bench.decoders.rounds import Generation, Round
 
 
@@ -159,6 +161,11 @@ class Measured:
         self._books = _Books(decoder.config.max_new_tokens)
         self._generation: Generation | None = None
         watch.synchronise()
+        group = getattr(decoder, "group", None)
+        self._communicator: Communicator | None = None if group is None else group.communicator
+        self._exchanges: Sequence[Exchange] = ()
+        if self._communicator is not None:
+            self._communicator.start()
         self._start = self._before = watch.now()
         self._elapsed = 0.0
 
@@ -206,6 +213,8 @@ class Measured:
             free_memory()
         self.watch.synchronise()
         self._elapsed = max(self.watch.now() - self._start, 0.0)
+        if self._communicator is not None:
+            self._exchanges = self._communicator.finish()
 
     def outcome(self, share_s: float | None = None) -> Outcome:
         """What it came to; `share_s` is the part of its seconds that is its own, where others ran beside it."""
@@ -235,7 +244,8 @@ class Measured:
             num_revised=books.num_revised,
             error=None if failure is None else failure.sentence,
             why=None if failure is None else failure.why,
-            rounds=tuple(books.trace),
+            rounds=with_exchanges(books.trace, self._exchanges),
+            extra={"traffic": traffic(self._exchanges)} if self._exchanges else {},
         )
 
     def _time(self, share_s: float | None) -> TimeLedger:
@@ -245,6 +255,8 @@ class Measured:
         return TimeLedger(
             prefill_s=prefill,
             decode_s=max(share - prefill, 0.0),
+            comm_s=min(sum(one.comm_s for one in self._exchanges), elapsed),
+            rank_wait_s=min(sum(one.wait_s for one in self._exchanges), elapsed),
             wait_s=elapsed - share,
             first_round_s=self._books.first_round_s,
         )

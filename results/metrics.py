@@ -227,6 +227,10 @@ _ALL = (
         timed, lambda s: s.time.comm_s, lambda s: s.time.decode_s,
     ),
     _ratio(
+        "rank_wait_share", "waiting for processes", "share", "lower", "sum(rank_wait_s) / sum(decode_s)",
+        timed, lambda s: s.time.rank_wait_s, lambda s: s.time.decode_s,
+    ),
+    _ratio(
         "rounds_per_answer", "rounds", "rounds/answer", "lower", "sum(rounds) / samples",
         worked, lambda s: s.work.rounds,
     ),

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field, JsonValue, NonNegativeInt
 
 from lopa_bench.results.ledgers import Record, TimeLedger, TokenLedger, WorkLedger
+from lopa_bench.results.places import Environment
 
 SCHEMA_VERSION = 2
 
@@ -149,27 +150,6 @@ class DecoderInfo(Record):
         return self.name if branches is None else f"{self.name}, {branches} branch{'' if branches == 1 else 'es'}"
 
 
-class Environment(Record):
-    """Where a run ran. Speeds are comparable only where device, dtype, packages and batch agree.
-
-    `code` is a sha256 of this program's sources that decide answers, empty where that was not recorded.
-    """
-
-    python: str = ""
-    platform: str = ""
-    packages: dict[str, str] = {}
-    device: str = ""
-    device_name: str = ""
-    num_devices: NonNegativeInt = 1
-    dtype: str = ""
-    num_threads: NonNegativeInt = 0
-    batch_size: NonNegativeInt = 1
-    world_size: NonNegativeInt = 1
-    code: str = ""
-    git_commit: str | None = None
-    git_dirty: bool | None = None
-
-
 def utc_now() -> datetime:
     """Return the time now, in UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)
@@ -203,8 +183,9 @@ class RunRecord(Record):
     """What was asked and where it ran, the content of `run.json`.
 
     `id` is the folder's name and is given by the store, as are `finished` and `resumed`. `fingerprint` is equal for two
-    runs that would give the same answers. `configuration` holds the resolved settings by name. `scoring` tells how
-    answers were judged: scorer and clean-up, and for programs isolation, limits and what came of the controls.
+    runs that would give the same answers. `earlier_groups` are those of sittings before the last one, where they
+    differ. `configuration` holds the resolved settings by name. `scoring` tells how answers were judged: scorer and
+    clean-up, and for programs isolation, limits and what came of the controls.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -223,6 +204,7 @@ class RunRecord(Record):
     decoder: DecoderInfo
     seed: int = 0
     environment: Environment = Environment()
+    earlier_groups: tuple[dict[str, int], ...] = ()
     scoring: dict[str, JsonValue] = {}
     rescored: tuple[Rescoring, ...] = ()
 

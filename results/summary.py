@@ -112,6 +112,7 @@ def total_time(ledgers: Sequence[TimeLedger]) -> TimeLedger:
         prefill_s=sum(ledger.prefill_s for ledger in ledgers),
         decode_s=sum(ledger.decode_s for ledger in ledgers),
         comm_s=sum(ledger.comm_s for ledger in ledgers),
+        rank_wait_s=sum(ledger.rank_wait_s for ledger in ledgers),
         wait_s=sum(ledger.wait_s for ledger in ledgers),
         first_round_s=sum(first_rounds) if first_rounds and len(first_rounds) == len(ledgers) else None,
     )
@@ -144,6 +145,8 @@ def _warnings(run: RunRecord, samples: Sequence[SampleRecord]) -> list[str]:
         lines.append("no samples: there is no score")
     if len(samples) < expected:
         lines.append(f"unfinished: {len(samples)} of {expected} samples")
+    if run.earlier_groups:
+        lines.append("answers were made by different numbers of processes: speeds are a mixture")
     if run.task.partial:
         lines.append(f"partial: {expected} of {available or 'all'} problems, not the task's score")
     if bad:

@@ -28,7 +28,9 @@ class RoundRecord(Record):
     """One round: answer-relative positions filled and with what, the work done, the branches and which of them won.
 
     `num_slots` are the slots of the answer that are open after the round, filled or masked; None in traces of schema
-    version 1. `no_candidate`: LoPA found no position to look ahead to.
+    version 1. `no_candidate`: LoPA found no position to look ahead to. Of a round whose branches several processes
+    shared, `comm_s` and `wait_s` are this process's seconds of communication and of waiting for slower ones,
+    `gathered_bytes` what the decision took, over all processes, `sent_bytes` the winner's keys; None otherwise.
     """
 
     index: NonNegativeInt
@@ -45,6 +47,10 @@ class RoundRecord(Record):
     seconds: NonNegativeFloat | None = None
     num_slots: NonNegativeInt | None = None
     no_candidate: bool = False
+    comm_s: NonNegativeFloat | None = None
+    wait_s: NonNegativeFloat | None = None
+    gathered_bytes: NonNegativeInt | None = None
+    sent_bytes: NonNegativeInt | None = None
 
     @property
     def lookahead_won(self) -> bool:

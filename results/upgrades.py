@@ -24,8 +24,8 @@ def _nothing_waited(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 # UPGRADES[kind][v] turns the JSON object of version v into that of version v + 1; a kind without a step for v did not
-# change there. `schema_version` itself is set by `upgrade`. Version 2 added fields to traces and ledgers, all with a
-# default that says "not known" or "none".
+# change there. `schema_version` itself is set by `upgrade`. Version 2 added fields to traces, ledgers and environment,
+# all with a default that says "not known" or "none".
 UPGRADES: dict[Kind, dict[int, Upgrade]] = {"run": {}, "sample": {}, "trace": {}, "summary": {1: _nothing_waited}}
 
 
