@@ -57,7 +57,9 @@ def test_an_equal_case_exits_zero(golden_dir: Path, one: Case, case_file: Callab
     assert exit_code(case_file([one]), "--models-dir", golden_dir, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["equal"] is True
-    assert document["decoders"] == [{"decoder": "d2f", "cases": 1, "equal_tokens": 1, "equal_calls": 1, "failures": []}]
+    assert document["decoders"] == [
+        {"decoder": "d2f", "cases": 1, "equal_tokens": 1, "equal_calls": 1, "not_applicable": 0, "failures": []}
+    ]
 
 
 def test_a_changed_token_is_named_and_exits_one(
