@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.cli.ranks import as_rank
 
 if TYPE_CHECKING:
     from lopa_bench.results.tables import Table
@@ -22,6 +23,9 @@ def verify(
     decoder: Annotated[str | None, typer.Option(help="Only the cases of vanilla, fast-dllm, d2f or lopa.")] = None,
     device: Annotated[str, typer.Option(help="Device to decode on.")] = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="Processes that share lopa's branches.")] = 1,
+    tensor_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Of these processes, how many hold the network together.")
+    ] = None,
     cache_protocol: Annotated[
         str, typer.Option(help="Between them: two-phase, or single-phase, which skips cases with full attention.")
     ] = "two-phase",
@@ -39,29 +43,40 @@ def verify(
     from contextlib import nullcontext
 
     from lopa_bench.harness.launch import launch
-    from lopa_bench.harness.mesh import branch_group, check_protocol, joined, shape_of, world_of
+    from lopa_bench.harness.mesh import branch_group, check_protocol, joined, shape_of, tensor_group, world_of
     from lopa_bench.harness.verify import read_cases
     from lopa_bench.harness.verify import verify as run
 
     total = len(read_cases(cases, decoder))
     check_protocol(cache_protocol)
     world_size = world_of()
+    shape = shape_of(world_size or devices, "lopa", tensor=tensor_parallel)
     if devices > 1 and world_size is None:
-        raise typer.Exit(launch(sys.argv[1:], devices))
-    shape = shape_of(world_size or 1, "lopa")
-    with joined(shape, device.partition(":")[0], comm_timeout) if world_size else nullcontext() as world:
+        raise typer.Exit(launch(sys.argv[1:], devices, comm_timeout))
+    with as_rank(), joined(shape, device.partition(":")[0], comm_timeout) if world_size else nullcontext() as world:
         speaks = world is None or world.rank == 0
-        group = None if world is None else branch_group(world, cache_protocol)
         with _progress(total, hidden=json or not speaks) as advance:
-            place = device if world is None else world.device
-            tallies = run(cases, models_dir=models_dir, decoder=decoder, device=place, on_result=advance, group=group)
-    if not speaks:
-        return
+            tallies = run(
+                cases,
+                models_dir=models_dir,
+                decoder=decoder,
+                device=device if world is None else world.device,
+                on_result=advance,
+                group=None if world is None else branch_group(world, cache_protocol),
+                tensor_group=None if world is None else tensor_group(world),
+            )
+        if speaks:
+            _tell(tallies, json)
+
+
+def _tell(tallies: list[Any], json: bool) -> None:
+    """Print what came of the cases; exit 1 when any differs."""
     if json:
         shared.print_json(_as_document(tallies))
     else:
         _print(tallies)
-    raise typer.Exit(1 if any(tally.failures for tally in tallies) else 0)
+    if any(tally.failures for tally in tallies):
+        raise typer.Exit(1)
 
 
 def _progress(total: int, hidden: bool) -> Any:

@@ -107,8 +107,9 @@ class Decoder(ABC):
         only: Sequence[int] | None = None,
     ) -> list[Scores]:
         """Candidates of each branch on the host, for `only` these positions where given; no mask id unless allowed."""
-        forbid(logits, self.forbidden_id)
-        return host_scores(logits, first, strategy, self.config.sampling, generator, only or None)
+        vocabulary = self.model.vocabulary
+        forbid(logits, self.forbidden_id, vocabulary)
+        return host_scores(logits, first, strategy, self.config.sampling, generator, only or None, vocabulary)
 
     @property
     def forbidden_id(self) -> int | None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's usual name
 from torch import Tensor
 
+from lopa_bench.decoders.vocabulary_parallel import part_candidates
 from lopa_bench.errors import NaNLogits
+
+if TYPE_CHECKING:
+    from lopa_bench.models.tensor_parallel import VocabularyPart
 
 NAN = float("nan")
 STRATEGIES = ("probability", "margin", "neg_entropy")
@@ -48,10 +53,11 @@ class Scores:
 
 
 @torch.inference_mode()
-def forbid(logits: Tensor, token_id: int | None) -> Tensor:
-    """Make one id impossible, in place."""
-    if token_id is not None:
-        logits[..., token_id] = float("-inf")
+def forbid(logits: Tensor, token_id: int | None, vocabulary: VocabularyPart | None = None) -> Tensor:
+    """Make one id impossible, in place; `vocabulary` says which ids the logits are of, None for all."""
+    index = token_id if vocabulary is None or token_id is None else vocabulary.index(token_id)
+    if index is not None:
+        logits[..., index] = float("-inf")
     return logits
 
 
@@ -79,19 +85,23 @@ def candidates(
     strategy: str = "probability",
     sampling: Sampling = Sampling(),
     generator: torch.Generator | None = None,
+    vocabulary: VocabularyPart | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Confidence, probability and token of every row, in the logits' dtype and on their device.
 
     Args:
-        logits: [..., vocab_size].
+        logits: [..., vocab_size], or of the ids in `vocabulary`.
         strategy: `probability` of the token, `margin` between the two best, or `neg_entropy`
             (sum of p log p, natural logarithm, never above 0).
         sampling: temperature, top-p, top-k.
         generator: source of randomness when the temperature is above 0.
+        vocabulary: the ids that this process has logits for; others, which call this too, have the rest.
 
     Returns:
         Three tensors [...].
     """
+    if vocabulary is not None:
+        return part_candidates(logits, strategy, sampling, generator, vocabulary)
     probabilities = F.softmax(filter_logits(logits, sampling), dim=-1)
     if sampling.temperature > 0:
         flat = probabilities.flatten(0, -2)
@@ -132,6 +142,7 @@ def host_scores(
     sampling: Sampling = Sampling(),
     generator: torch.Generator | None = None,
     only: Sequence[int] | None = None,
+    vocabulary: VocabularyPart | None = None,
 ) -> list[Scores]:
     """Candidates of B branches on the host.
 
@@ -141,13 +152,14 @@ def host_scores(
         sampling: as for `candidates`.
         generator: as for `candidates`.
         only: absolute positions that candidates are wanted for; the others' confidence and probability are NaN.
+        vocabulary: as for `candidates`.
     """
     if only is None or len(only) == logits.shape[1]:
-        rows = to_host(*candidates(logits, strategy, sampling, generator))
+        rows = to_host(*candidates(logits, strategy, sampling, generator, vocabulary))
         return [Scores(first, *branch) for branch in zip(*rows, strict=True)]
     # A row's candidate does not depend on other rows, so that leaving out filled slots changes nothing but the time.
     index = torch.tensor(only, dtype=torch.long) - first
-    some = to_host(*candidates(logits[:, index.to(logits.device)], strategy, sampling, generator))
+    some = to_host(*candidates(logits[:, index.to(logits.device)], strategy, sampling, generator, vocabulary))
     spread = [
         torch.full(logits.shape[:2], fill, dtype=one.dtype) for one, fill in zip(some, (NAN, NAN, 0), strict=True)
     ]
@@ -163,6 +175,7 @@ def drawn_scores(
     sampling: Sampling,
     seeds: Sequence[int],
     slots: Sequence[Sequence[int]],
+    vocabulary: VocabularyPart | None = None,
 ) -> list[Scores]:
     """Candidates of B branches whose tokens are drawn, each from random numbers of its own.
 
@@ -174,12 +187,13 @@ def drawn_scores(
         sampling: with a temperature above 0.
         seeds: one a branch.
         slots: each branch's absolute positions that candidates are wanted for.
+        vocabulary: as for `candidates`.
     """
     drawn = []
     for row, seed, wanted in zip(logits, seeds, slots, strict=True):
         generator = torch.Generator(logits.device).manual_seed(seed)
         index = torch.tensor(wanted or [first], dtype=torch.long) - first
-        drawn.append(candidates(row[index.to(logits.device)], strategy, sampling, generator))
+        drawn.append(candidates(row[index.to(logits.device)], strategy, sampling, generator, vocabulary))
     together = to_host(*(torch.cat(parts) for parts in zip(*drawn, strict=True)))
     lengths = [max(len(wanted), 1) for wanted in slots]
     found = []

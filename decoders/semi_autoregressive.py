@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,8 +18,12 @@ from lopa_bench.decoders.canvas import Block, BlockState, Canvas
 from lopa_bench.decoders.confidence import Sampling, Scores, filter_logits, forbid, to_host
 from lopa_bench.decoders.rounds import Round
 from lopa_bench.decoders.selection import Choice
+from lopa_bench.decoders.vocabulary_parallel import part_llada_candidates
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.forward import Forward
+
+if TYPE_CHECKING:
+    from lopa_bench.models.tensor_parallel import VocabularyPart
 
 Chooser = Callable[[int, Sequence[int], Tensor, tuple[int, int]], Choice]
 """(step within the block, masked positions, their confidences, bounds of the input) -> positions to fill."""
@@ -61,7 +66,11 @@ class LLaDARule:
 
 @torch.inference_mode()
 def llada_candidates(
-    logits: Tensor, sampling: Sampling, rule: LLaDARule, generator: torch.Generator
+    logits: Tensor,
+    sampling: Sampling,
+    rule: LLaDARule,
+    generator: torch.Generator,
+    vocabulary: VocabularyPart | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """LLaDA's candidates: the token of the raw logits, with Gumbel noise above temperature 0, and its probability.
 
@@ -72,10 +81,13 @@ def llada_candidates(
         sampling: temperature, top-p and top-k; without a temperature the others change nothing.
         rule: how slots are ranked.
         generator: of this answer.
+        vocabulary: the ids that this process has logits for; others, which call this too, have the rest.
 
     Returns:
         Confidence, probability, token, each [B, rows].
     """
+    if vocabulary is not None:
+        return part_llada_candidates(logits, sampling, rule, generator, vocabulary)
     exact = logits.double()
     noisy = exact
     if sampling.temperature > 0:
@@ -93,8 +105,9 @@ def llada_candidates(
 
 def llada_scores(decoder: Decoder, logits: Tensor, first: int, rule: LLaDARule, generator: torch.Generator) -> Scores:
     """Candidates of one canvas on the host; logits [1, rows, vocab_size], row 0 standing at position `first`."""
-    forbid(logits, decoder.forbidden_id)
-    drawn = to_host(*llada_candidates(logits, decoder.config.sampling, rule, generator))
+    vocabulary = decoder.model.vocabulary
+    forbid(logits, decoder.forbidden_id, vocabulary)
+    drawn = to_host(*llada_candidates(logits, decoder.config.sampling, rule, generator, vocabulary))
     return Scores(first, *(rows[0] for rows in drawn))
 
 

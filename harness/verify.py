@@ -20,6 +20,7 @@ from lopa_bench.decoders.rounds import Round
 from lopa_bench.errors import CommunicationError, ConfigError, LopaBenchError, TaskDataError, nearest
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import load_model
+from lopa_bench.models.tensor_parallel import TensorGroup
 
 DECODERS = ("vanilla", "fast-dllm", "d2f", "lopa")
 REQUIRED = ("decoder", "model", "config", "prompt", "tokens")
@@ -131,6 +132,7 @@ def verify(
     device: str = "cpu",
     on_result: Callable[[CaseResult], None] = lambda result: None,
     group: BranchGroup | None = None,
+    tensor_group: TensorGroup | None = None,
 ) -> list[Tally]:
     """Run the cases of a file.
 
@@ -141,6 +143,7 @@ def verify(
         device: where to run.
         on_result: told of every case as it ends.
         group: the processes that share the branches of lopa's rounds, each of which calls this.
+        tensor_group: the processes that hold the network together, each of which calls this.
 
     Returns:
         One tally per decoder, in the file's order.
@@ -155,7 +158,7 @@ def verify(
     tallies: dict[str, Tally] = {}
     for case in cases:
         if case["model"] not in models:
-            models[case["model"]] = load_model(folder / case["model"], device=device)
+            models[case["model"]] = load_model(folder / case["model"], device=device, tensor_group=tensor_group)
         result = run_case(case, models[case["model"]], group)
         tallies.setdefault(case["decoder"], Tally(case["decoder"])).add(result)
         on_result(result)

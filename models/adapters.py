@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from lopa_bench.errors import ModelError
 from lopa_bench.models.families import Family
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.weights import read_json, read_tensors, stored_tensors
+
+if TYPE_CHECKING:
+    from lopa_bench.models.tensor_parallel import Part
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -63,6 +66,16 @@ class Adapter:
 
     name: str
     changes: Mapping[str, LowRank]
+
+    def narrowed(self, parts: Mapping[str, Part]) -> Adapter:
+        """The same changes, cut as a network's weights are over several processes."""
+        cut = {}
+        for module, change in self.changes.items():
+            part = parts.get(f"{module}.weight")
+            down = part.of(change.down) if part is not None and part.dim == 1 else change.down
+            up = part.of(change.up) if part is not None and part.dim == 0 else change.up
+            cut[module] = LowRank(down, up, change.scale)
+        return Adapter(self.name, cut)
 
     @torch.no_grad()
     def merge_into(self, network: Transformer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,12 +15,19 @@ from lopa_bench.models.forward import Forward
 from lopa_bench.models.network import Transformer, Window
 from lopa_bench.models.visibility import FULL, Visibility
 
+if TYPE_CHECKING:
+    from lopa_bench.models.tensor_parallel import VocabularyPart
+
 
 class LanguageModel:
     """A network with its place, hiding which row of a family's output speaks of which position."""
 
+    vocabulary: VocabularyPart | None = None
+    """The ids that this process's logits speak of, where several hold the network together; None for all."""
+
     def __init__(self, network: Transformer, name: str = "model") -> None:
         self.network = network.eval().requires_grad_(False)
+        self.vocabulary = network.vocabulary
         self.name = name
 
     @property
@@ -39,7 +47,11 @@ class LanguageModel:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for positions [0, capacity)."""
-        return KVCache(self.config, capacity, self.device, self.dtype)
+        config = self.config
+        if self.vocabulary is not None:
+            heads = self.network.num_local_kv_heads
+            config = config.with_(num_heads=heads, num_kv_heads=heads)
+        return KVCache(config, capacity, self.device, self.dtype)
 
     @torch.inference_mode()
     def predict(

@@ -29,6 +29,7 @@ from lopa_bench.models.weights import (
 
 if TYPE_CHECKING:
     from lopa_bench.models.adapters import Adapter
+    from lopa_bench.models.tensor_parallel import Part, TensorGroup
 
 __all__ = [
     "BUNDLED",
@@ -61,6 +62,7 @@ def load_model(
     dtype: str | torch.dtype = "float32",
     revision: str | None = None,
     offline: bool = False,
+    tensor_group: TensorGroup | None = None,
 ) -> LanguageModel:
     """Load a checkpoint, its LoRA adapter merged in where one is given.
 
@@ -73,8 +75,10 @@ def load_model(
         dtype: of the weights in memory, whatever they are on disk: float32, bfloat16, float16 or float64.
         revision: branch, tag or commit of a hub id.
         offline: use only what the hub's cache already holds.
+        tensor_group: processes that hold the network together, each reading its own part of the weights only.
 
     Raises:
+        ConfigError: more processes in the group than the network has heads.
         ModelError: no such checkpoint, an architecture outside the family table, a feature that is not supported,
             weights that are not safetensors or do not fit, an adapter that does not belong.
         PrerequisiteError: the device is not there.
@@ -85,9 +89,15 @@ def load_model(
     family, config = load_config(directory)
     network = skeleton(config)
     lora = _adapter(network, family, str(name_or_dir), adapter, force_adapter, offline)
-    _fill(network, directory, family, place, wanted)
+    places = _checked(stored_tensors(safetensors_files(directory)), family, network, directory)
+    parts: dict[str, Part] = {}
+    if tensor_group is not None and tensor_group.size > 1:
+        from lopa_bench.models.tensor_parallel import split
+
+        parts = split(network, tensor_group)
+    _fill(network, places, family, place, wanted, parts)
     if lora is not None:
-        lora.merge_into(network)
+        (lora.narrowed(parts) if parts else lora).merge_into(network)
     return LanguageModel(network, name=str(name_or_dir))
 
 
@@ -191,11 +201,17 @@ def _bundled(kind: str) -> Path:
     return directory
 
 
-def _fill(network: Transformer, directory: Path, family: Family, device: torch.device, dtype: torch.dtype) -> None:
+def _fill(
+    network: Transformer,
+    places: Mapping[str, StoredTensor],
+    family: Family,
+    device: torch.device,
+    dtype: torch.dtype,
+    parts: Mapping[str, Part],
+) -> None:
     """Give a network on the meta device its tensors, one by one, so that no second copy is ever in memory."""
-    places = _checked(stored_tensors(safetensors_files(directory)), family, network, directory)
     state = {}
-    for name, tensor in read_tensors(places):
+    for name, tensor in read_tensors(places, {family.public_name(own): part for own, part in parts.items()}):
         own = family.own_name(name)
         if own is not None:
             state[own] = tensor.to(device, dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's usual name
@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from lopa_bench.models.attention import attend, attend_with_prefix
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
+
+if TYPE_CHECKING:
+    from lopa_bench.models.tensor_parallel import VocabularyPart
 
 
 class RMSNorm(nn.Module):
@@ -196,11 +199,19 @@ class Step(NamedTuple):
 
 
 class Transformer(nn.Module):
-    """The network: token ids in, normalised hidden states out; `logits` turns chosen rows into vocabulary scores."""
+    """The network: token ids in, normalised hidden states out; `logits` turns chosen rows into vocabulary scores.
+
+    Attributes:
+        vocabulary: the ids that this process has logits for, where several hold the network together; None for all.
+        num_local_kv_heads: key/value heads that this process computes.
+    """
+
+    vocabulary: VocabularyPart | None = None
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.num_local_kv_heads = config.num_kv_heads
         self.embed = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(Layer(config, i) for i in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.norm_eps)
@@ -252,7 +263,7 @@ class Transformer(nn.Module):
         return (cosine, sine) if positions.dim() == 1 else (cosine.unsqueeze(1), sine.unsqueeze(1))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Vocabulary scores [..., vocab_size] of hidden states [..., hidden_size]."""
+        """Vocabulary scores [..., vocab_size], or of this process's part of it, of hidden states [..., hidden_size]."""
         weight = self.embed.weight if self.config.tied_head else self.head.weight
         # As one matrix: chosen rows of several windows do not lie together, and the product of such a view would copy
         # the vocabulary's weights once per window.

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import safe_open
 from torch import Tensor
 
 from lopa_bench.errors import ModelError, nearest
+
+if TYPE_CHECKING:
+    from lopa_bench.models.tensor_parallel import Part
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -98,14 +101,23 @@ def _header(file: Path) -> dict[str, Any]:
     return header
 
 
-def read_tensors(places: Mapping[str, StoredTensor]) -> Iterator[tuple[str, Tensor]]:
-    """Yield each named tensor, file by file, so that only one is in memory beside what the caller keeps."""
+def read_tensors(
+    places: Mapping[str, StoredTensor], parts: Mapping[str, Part] | None = None
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield each named tensor, file by file, so that only one is in memory beside what the caller keeps.
+
+    Of those named in `parts` only the part is read.
+    """
     with ExitStack() as stack:
         opened: dict[Path, Any] = {}
         for name, place in sorted(places.items(), key=lambda item: (item[1].file, item[1].start)):
             if place.file not in opened:
                 opened[place.file] = stack.enter_context(safe_open(place.file, framework="pt", device="cpu"))
-            yield name, opened[place.file].get_tensor(name)
+            part = parts.get(name) if parts else None
+            if part is None:
+                yield name, opened[place.file].get_tensor(name)
+            else:
+                yield name, part.of(opened[place.file].get_slice(name))
 
 
 def weights_hash(directory: Path | str, *, hash_all_below: int = HASH_ALL_BELOW) -> str:
