@@ -92,7 +92,7 @@ class ServerSource:
         """What stands for the decoder."""
         return ServerDecoder(self.settings.config)  # type: ignore[arg-type]
 
-    def load(self, device: str, dtype: str) -> ServerClient:
+    def load(self, device: str, dtype: str, tensors: object = None) -> ServerClient:
         """Return what answers; nothing is loaded here."""
         return self.client
 
@@ -131,6 +131,10 @@ class ServerAnswerer:
         self._clock = clock or HostClock()
         self._shares = Shares(self._clock)
         self._told: set[str] = set()
+
+    def answer(self, prompt: str, stop: Sequence[str] = (), *, seed: int = 0, **_: Any) -> Answer:
+        """Ask for one answer."""
+        return self._ask(Question(prompt, tuple(stop), seed))
 
     def answer_all(
         self,

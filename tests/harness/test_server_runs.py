@@ -221,3 +221,12 @@ def test_a_prompt_that_has_its_bos_asks_for_no_second_one(changes: dict[str, Any
 def test_a_misspelt_server_is_recognised() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'server'\?"):
         run(RunSpec(task="mini-maths", decoder="servr", base_url="http://127.0.0.1:1/v1"))
+
+
+def test_one_answer_can_be_asked_for_by_itself(start: Start) -> None:
+    spec, does = start()
+    source = ServerSource(resolve(spec))
+    source.check()
+    answer = source.answerer().answer("Why?", ("Q:",), seed=3)
+    assert (answer.text, answer.outcome.tokens.useful, answer.outcome.error) == ("The answer is 12.", 4, None)
+    assert (does.requests[0]["model"], does.requests[0]["stop"]) == (MODEL, ["Q:"])
