@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lopa_bench.cli.options import print_table
+from lopa_bench.cli.ranks import as_rank, speaks
 from lopa_bench.errors import Stopped
 
 if TYPE_CHECKING:
@@ -109,16 +112,31 @@ def figures(running: Running) -> str:
 
 def execute(spec: RunSpec, format: str) -> None:
     """Run and print: the plan and the progress to stderr, the table (or JSON) to stdout."""
+    from lopa_bench.harness.mesh import world_of
     from lopa_bench.harness.runner import run
 
-    terminal = Terminal()
-    try:
-        result = run(spec, terminal)
-    except KeyboardInterrupt:
-        raise Stopped(f"stopped: {terminal.outlook(fresh=spec.fresh)}") from None
-    print_result(result, format)
-    if result.summary is not None and (result.summary.blocked or result.has_errors):
-        raise typer.Exit(1)
+    if (spec.devices or 1) > 1 and world_of() is None and not spec.dry_run:
+        raise typer.Exit(launched(spec))
+    with as_rank():
+        terminal = Terminal()
+        try:
+            result = run(spec, terminal if speaks() else None)
+        except KeyboardInterrupt:
+            raise Stopped(f"stopped: {terminal.outlook(fresh=spec.fresh)}") from None
+        if not speaks():
+            return
+        print_result(result, format)
+        if result.summary is not None and (result.summary.blocked or result.has_errors):
+            raise typer.Exit(1)
+
+
+def launched(spec: RunSpec) -> int:
+    """Start the command again in a process per device; what can be known to be wrong is told before."""
+    from lopa_bench.harness.job import prepare
+    from lopa_bench.harness.launch import launch
+
+    job = prepare(replace(spec, dry_run=True))
+    return launch(sys.argv[1:], job.spread.shape.size, job.spread.timeout_s)
 
 
 def print_result(result: RunResult, format: str) -> None:

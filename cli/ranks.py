@@ -16,6 +16,11 @@ from lopa_bench.errors import LopaBenchError, Stopped
 FAILED = 1
 
 
+def speaks() -> bool:
+    """Whether this process is the one of its job that prints: rank 0, or the only one."""
+    return os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
+
+
 @contextmanager
 def as_rank() -> Iterator[None]:
     """Run the body as a rank of our own launcher; anywhere else, as under torchrun, change nothing.

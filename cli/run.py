@@ -22,6 +22,7 @@ OPTION_FLAGS = (
 WHAT, DECODING, PROMPTS, WHERE = "What to run", "Decoding", "Prompts", "Where and how"
 SCORING = "Judging programs"
 SERVER = "A server as decoder"
+SPREAD = "Several devices"
 
 
 def _option(*names: str, help: str, panel: str, default_is: str | None = None, **more: Any) -> Any:
@@ -147,6 +148,31 @@ BatchSize = Annotated[
 Warmup = Annotated[
     int | None, _option("--warmup", help="Generations before the clock runs.", default_is="1", panel=WHERE)
 ]
+Devices = Annotated[
+    int | None,
+    _option("--devices", help="Processes on this machine, a device each; see docs/distributed.md.", panel=SPREAD),
+]
+BranchParallel = Annotated[
+    int | None,
+    _option("--branch-parallel", help="Share the branches of a round.", default_is="all, for lopa", panel=SPREAD),
+]
+TensorParallel = Annotated[
+    int | None, _option("--tensor-parallel", help="Hold the network together.", default_is="1", panel=SPREAD)
+]
+DataParallel = Annotated[
+    int | None,
+    _option("--data-parallel", help="Share the samples.", default_is="all, but for lopa", panel=SPREAD),
+]
+CacheProtocol = Annotated[
+    str | None,
+    _option(
+        "--cache-protocol", help="two-phase, or single-phase (block-causal only).", default_is="two-phase", panel=SPREAD
+    ),
+]
+CommTimeout = Annotated[
+    float | None,
+    _option("--comm-timeout", help="Most seconds to wait for another process.", default_is="120", panel=SPREAD),
+]
 RunsDir = Annotated[Path | None, _option("--runs-dir", help="Where runs are stored.", default_is="runs", panel=WHERE)]
 New = Annotated[bool, _option("--new", help="Begin anew though the same run exists.", panel=WHERE)]
 DryRun = Annotated[bool, _option("--dry-run", help="Stop before anything is loaded.", panel=shared.OUTPUT)]
@@ -199,6 +225,12 @@ def run(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = None,
     warmup: Warmup = None,
+    devices: Devices = None,
+    branch_parallel: BranchParallel = None,
+    tensor_parallel: TensorParallel = None,
+    data_parallel: DataParallel = None,
+    cache_protocol: CacheProtocol = None,
+    comm_timeout: CommTimeout = None,
     runs_dir: RunsDir = None,
     fresh: New = False,
     dry_run: DryRun = False,
@@ -226,7 +258,7 @@ def spec_of(given: dict[str, Any]) -> RunSpec:
     names = RunSpec.__dataclass_fields__
     asked = {name: value for name, value in given.items() if name in names}
     options = {name: given[name] for name in OPTION_FLAGS if given[name] is not None}
-    return RunSpec(**asked, options=_join(options, given["set_"] or []), command=tuple(sys.argv))
+    return RunSpec(**asked, options=_join(options, given["set_"] or []), command=("lopa-bench", *sys.argv[1:]))
 
 
 def _join(options: dict[str, Any], words: list[str]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.errors import PrerequisiteError
@@ -13,60 +15,167 @@ from lopa_bench.harness.loading import answerer_for
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
 from lopa_bench.harness.progress import Reporter, Running
 from lopa_bench.harness.records import sample_record
+from lopa_bench.results.shards import ShardReader, ShardWriter
 from lopa_bench.results.trace import ids_in
 
 if TYPE_CHECKING:
+    from lopa_bench.decoders.rounds import Round
+    from lopa_bench.harness.answering import Answer
     from lopa_bench.harness.clocks import Clock
+    from lopa_bench.harness.crew import Crew
     from lopa_bench.harness.job import Job
+    from lopa_bench.harness.lm_eval_model import AnsweringLM
     from lopa_bench.models.language_model import LanguageModel
+    from lopa_bench.results.schema import SampleRecord
     from lopa_bench.results.writer import RunWriter
     from lopa_bench.tasks.base import Document
 
 GIB = 1 << 30
+POLL_S = 0.1
 
 
 def generate_missing(
-    job: Job, writer: RunWriter, missing: Sequence[Document], reporter: Reporter, clock: Clock | None = None
+    job: Job,
+    writer: RunWriter,
+    missing: Sequence[Document],
+    reporter: Reporter,
+    clock: Clock | None = None,
+    crew: Crew | None = None,
 ) -> int:
     """Load the model, then answer, judge and store the missing problems; return how many.
+
+    With a crew this is rank 0, which answers its share and takes over what the other processes store.
 
     Raises:
         PrerequisiteError: there is no room for the weights.
     """
-    from lopa_bench.harness.lm_eval_model import AnsweringLM
-
-    model = _load(job)
-    lm = AnsweringLM(answerer_for(job.settings, job.source, model, clock), job.settings)
+    lm = _answering(job, clock, crew)
     running = Running()
     for sample in writer.samples:
         if sample.id in writer.done:
             running.add(sample)
-    keeper = _timekeeper(job, running, len(missing), reporter)
+    own = list(missing) if crew is None else crew.share(missing)
+    keeper = _timekeeper(job, running, len(own), reporter)
     reporter.started(writer.path, running, running.num_done + len(missing))
-    questions = [_question(job, document) for document in missing]
+    others = _Others(writer, running, reporter, crew)
     batch_size = int(job.settings["batch_size"])
     try:
-        for _ in range(int(job.settings["warmup"])):
-            list(lm.answer_all(questions[:batch_size]))
-        keeper.begin()
-        answers = lm.answer_all(questions, trace=bool(job.settings["trace"]), on_round=keeper.round_ended)
-        for number, (document, question, answer) in enumerate(zip(missing, questions, answers, strict=True), 1):
-            sample = sample_record(job.task, document, answer, question.seed)
-            if job.settings["trace"]:
-                rounds = answer.outcome.rounds
-                writer.append_trace(sample.id, rounds, lm.answerer.spell(ids_in(rounds)))
-            writer.append(sample)
+        for number, (document, question, answer) in enumerate(_answers(job, lm, own, crew, keeper), 1):
+            sample = _store(job, lm, writer, document, question, answer)
             running.add(sample)
-            keeper.sample_ended(sample.work.rounds, more_at_once=number % batch_size > 0 and number < len(missing))
+            keeper.sample_ended(sample.work.rounds, more_at_once=number % batch_size > 0 and number < len(own))
             reporter.sampled(sample, running)
+            others.take_over()
+        others.wait()
     finally:
         reporter.ended()
     return len(missing)
 
 
-def _load(job: Job) -> LanguageModel:
+def assist(job: Job, folder: Path, missing: Sequence[Document], crew: Crew, clock: Clock | None = None) -> None:
+    """What all ranks but the first do: answer their group's share; a group's head judges it and stores it aside."""
+    lm = _answering(job, clock, crew)
+    own = crew.share(missing)
+    if not crew.is_head or crew.number == 0:
+        for _ in _answers(job, lm, own, crew):
+            crew.answered()
+        return
+    writer = ShardWriter(folder, crew.number)
     try:
-        return job.source.load(job.plan.device, job.plan.dtype)
+        for document, question, answer in _answers(job, lm, own, crew):
+            crew.answered()
+            _store(job, lm, writer, document, question, answer, rank=crew.number)
+    finally:
+        writer.close()
+    crew.tell_done()
+
+
+def _answering(job: Job, clock: Clock | None, crew: Crew | None) -> AnsweringLM:
+    """Load the model and return what answers, ready to work with the others of a crew."""
+    from lopa_bench.harness.lm_eval_model import AnsweringLM
+
+    answerer = answerer_for(job.settings, job.source, _load(job, crew), clock)
+    if crew is not None:
+        crew.equip(answerer.decoder)
+        crew.world.meet("weights")
+    return AnsweringLM(answerer, job.settings)
+
+
+def _answers(
+    job: Job, lm: AnsweringLM, documents: Sequence[Document], crew: Crew | None, keeper: Timekeeper | None = None
+) -> Iterator[tuple[Document, Question, Answer]]:
+    """Warm up, then make the answers one after the other, or batch after batch, each when it is asked for."""
+    questions = [_question(job, document) for document in documents]
+    for _ in range(int(job.settings["warmup"])):
+        list(lm.answer_all(questions[: int(job.settings["batch_size"])]))
+    if keeper is not None:
+        keeper.begin()
+
+    def round_ended(one: Round) -> None:
+        if keeper is not None:
+            keeper.round_ended(one)
+        if crew is not None:
+            crew.round_ended(one)
+
+    answers = lm.answer_all(questions, trace=bool(job.settings["trace"]), on_round=round_ended)
+    begun = documents if crew is None else crew.told(documents, judging_is_slow=job.task.family == "code")
+    yield from zip(begun, questions, answers, strict=True)
+
+
+def _store(
+    job: Job,
+    lm: AnsweringLM,
+    writer: RunWriter | ShardWriter,
+    document: Document,
+    question: Question,
+    answer: Answer,
+    rank: int = 0,
+) -> SampleRecord:
+    """Judge an answer and put it on the disk."""
+    sample = sample_record(job.task, document, answer, question.seed).model_copy(update={"rank": rank})
+    if job.settings["trace"]:
+        rounds = answer.outcome.rounds
+        writer.append_trace(sample.id, rounds, lm.answerer.spell(ids_in(rounds)))
+    writer.append(sample)
+    return sample
+
+
+class _Others:
+    """What other processes of the run store, as rank 0 takes it over; nothing where there are none."""
+
+    def __init__(self, writer: RunWriter, running: Running, reporter: Reporter, crew: Crew | None) -> None:
+        self.writer, self.running, self.reporter = writer, running, reporter
+        self.crew = crew if crew is not None and crew.spread.shape.data > 1 else None
+        self._shards = ShardReader(writer.path)
+
+    def take_over(self) -> None:
+        """Append what is new in the other processes' parts."""
+        if self.crew is None:
+            return
+        self.crew.answered()
+        for sample in self._shards.new():
+            self.writer.append(sample)
+            self.running.add(sample)
+            self.reporter.sampled(sample, self.running)
+
+    def wait(self) -> None:
+        """Go on until all are done; the launcher looks after those that never will be."""
+        if self.crew is None:
+            return
+        while not self.crew.all_done():
+            self.take_over()
+            time.sleep(POLL_S)
+        self.take_over()
+        self.writer.end_shards()
+        self.writer.has_shards = True
+
+
+def _load(job: Job, crew: Crew | None) -> LanguageModel:
+    device, tensors = (job.plan.device, None) if crew is None else (crew.world.device, crew.tensors)
+    try:
+        if tensors is None:
+            return job.source.load(device, job.plan.dtype)
+        return job.source.load(device, job.plan.dtype, tensors)
     except (MemoryError, RuntimeError) as problem:
         if not is_out_of_memory(problem):
             raise
@@ -74,7 +183,7 @@ def _load(job: Job) -> LanguageModel:
     free_memory()
     raise PrerequisiteError(
         f"the weights of {job.source.name}, {job.plan.memory.weights / GIB:.1f} GiB in {job.plan.dtype}, do not fit "
-        f"the memory of {job.plan.device}: {reason}; use another --device, --dtype or model"
+        f"the memory of {device}: {reason}; use another --device, --dtype or model"
     )
 
 

@@ -19,6 +19,7 @@ INCIDENTAL = (
     "runs_dir", "data_dir", "offline", "warmup", "threads", "preset", "limit", "samples", "subset", "problems",
     "device", "dtype", "model", "adapter", "force_adapter", "convention", "allow_code_execution",
     "cleanup", "scorer", "isolation", "min_call_s", "api_key_env", "request_timeout",
+    "devices", "branch_parallel", "tensor_parallel", "data_parallel", "cache_protocol", "comm_timeout",
 )  # fmt: skip
 CODE_FOLDERS = ("decoders", "models", "tasks")
 NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py", "tiny.py")

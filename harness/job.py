@@ -12,6 +12,7 @@ from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_pr
 from lopa_bench.harness.plan import Plan, make_plan
 from lopa_bench.harness.problem_choice import ONE_OF, Choice, choose
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
+from lopa_bench.harness.spread import Spread, is_head, settle
 from lopa_bench.harness.task_source import find_task, prepare_scoring
 from lopa_bench.results.schema import Setting
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class Job:
     """A run that could begin: what was asked, of which model, about which problems, and how they will be judged.
 
-    `scoring` is empty for a dry run, in which nothing is started.
+    `scoring` is empty for a dry run, in which nothing is started, and for a process that judges nothing.
     """
 
     settings: Settings
@@ -33,6 +34,7 @@ class Job:
     choice: Choice
     plan: Plan
     scoring: dict[str, Any]
+    spread: Spread
 
     @property
     def documents(self) -> list[Document]:
@@ -50,6 +52,7 @@ def prepare(spec: RunSpec) -> Job:
     settings = resolve(spec)
     set_up_process(settings)
     device, dtype = device_and_dtype(settings)
+    spread = settle(settings, device)
     source = source_of_model(settings)
     source.unloaded_decoder()
     source.check()
@@ -59,12 +62,13 @@ def prepare(spec: RunSpec) -> Job:
     documents = choice.documents
     answerer = answerer_for(settings, source)
     plan = make_plan(settings, answerer, documents, choice.num_available, device=device, dtype=dtype)
-    notes = _notes(task, spec.dry_run)
-    scoring = {} if spec.dry_run else prepare_scoring(task)
+    notes = [*spread.notes, *_notes(task, spec.dry_run)]
+    judges = is_head(spread.shape)
+    scoring = {} if spec.dry_run or not judges else prepare_scoring(task)
     if warning := scoring.get("warning"):
         notes.append(str(warning))
     plan = replace(plan, notes=(*plan.notes, *notes), problems=choice.line)
-    return Job(settings, source, task, choice, plan, scoring)
+    return Job(settings, source, task, choice, plan, scoring, spread)
 
 
 def _with_choice(settings: Settings, choice: Choice) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from lopa_bench.errors import ConfigError
 from lopa_bench.harness import offline
 from lopa_bench.harness.bundled_defaults import is_bundled
 from lopa_bench.harness.server_settings import SERVER
@@ -60,6 +61,8 @@ def load_answerer(settings: Settings, source: ModelSource | None = None, clock: 
     """
     from lopa_bench.harness.model_source import ModelSource
 
+    if settings["devices"] not in (None, 1):
+        raise ConfigError("several devices are for `lopa-bench run`, which starts a process for each")
     source = source or ModelSource(settings)
     source.unloaded_decoder()
     device, dtype = device_and_dtype(settings)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
     from lopa_bench.models.config import ModelConfig
     from lopa_bench.models.language_model import LanguageModel
+    from lopa_bench.models.tensor_parallel import TensorGroup
 
 _TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json",
@@ -109,17 +110,27 @@ class ModelSource:
 
         return decoder_type(str(self.settings["decoder"]))(model, self.settings.config)
 
-    def load(self, device: str, dtype: str) -> LanguageModel:
-        """Read the weights, the adapter merged in; once where `loaded_models.models_kept` is in force."""
+    def load(self, device: str, dtype: str, tensor_group: TensorGroup | None = None) -> LanguageModel:
+        """Read the weights, the adapter merged in; once where `loaded_models.models_kept` is in force.
+
+        Of `tensor_group`, processes that hold the network together, each reads its own part.
+        """
         from lopa_bench.harness.loaded_models import kept
         from lopa_bench.models.loading import load_model
 
         adapter, force = self.settings["adapter"], bool(self.settings["force_adapter"])
         offline = bool(self.settings["offline"])
+        shared = {} if tensor_group is None else {"tensor_group": tensor_group}
         return kept(
             (self.name, adapter, force, device, dtype),
             lambda: load_model(
-                self.name, adapter=adapter, force_adapter=force, device=device, dtype=dtype, offline=offline
+                self.name,
+                adapter=adapter,
+                force_adapter=force,
+                device=device,
+                dtype=dtype,
+                offline=offline,
+                **shared,
             ),
         )
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lopa_bench.errors import ConfigError
 from lopa_bench.harness import identity
-from lopa_bench.harness.generation import generate_missing
+from lopa_bench.harness.generation import assist, generate_missing
 from lopa_bench.harness.job import Job, prepare
 from lopa_bench.harness.kinship import unfinished_kin
 from lopa_bench.harness.plan import Plan
@@ -28,6 +29,7 @@ from lopa_bench.results.summary import end_status, summarise
 from lopa_bench.results.writer import RunWriter, create_run, reopen_run, resume_or_create
 
 if TYPE_CHECKING:
+    from lopa_bench.harness.crew import Crew
     from lopa_bench.harness.driver import Clock
     from lopa_bench.tasks.base import Document
 
@@ -68,24 +70,48 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
     reporter = reporter or Silent()
     job = prepare(spec)
     try:
-        return _carry_out(job, spec, reporter, clock)
+        if job.spread.shape.size == 1 or spec.dry_run:
+            return _carry_out(job, spec, reporter, clock)
+        return _carry_out_together(job, spec, reporter, clock)
     finally:
         end_scoring(job.task)
 
 
-def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None) -> RunResult:
+def _carry_out_together(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None) -> RunResult:
+    """Be one of several processes; all but rank 0 only help, and have no run to return."""
+    from lopa_bench.harness.crew import Crew
+    from lopa_bench.harness.mesh import joined, world_of
+
+    spread = job.spread
+    if world_of() is None:
+        raise ConfigError(f"{spread.shape.size} devices need a process each: `lopa-bench run` or torchrun starts them")
+    with joined(spread.shape, job.plan.device.partition(":")[0], spread.timeout_s) as world:
+        crew = Crew(world, spread)
+        if crew.is_first:
+            return _carry_out(job, spec, reporter, clock, crew)
+        folder, indices = crew.hear()
+        if indices:
+            assist(job, folder, [job.documents[index] for index in indices], crew, clock)
+        return RunResult(job.plan, job.asked)
+
+
+def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None, crew: Crew | None = None) -> RunResult:
     for note in job.plan.notes:
         reporter.note(note)
     if spec.dry_run:
         return RunResult(job.plan, job.asked)
     reporter.planned(job.plan)
     record = record_of(job, spec.command)
+    if crew is not None:
+        record = record.model_copy(update={"environment": crew.describe(record.environment)})
     root = Path(str(job.settings["runs_dir"]))
     found = None if spec.fresh else find_resumable(root, record.fingerprint)
     if found is not None and (reason := wants_judging(found, job.task)):
         reporter.note(f"the answers of run {found.path.name} are judged again: {reason}")
         found = rescore(found, chosen_of(job.settings)).run
     if found is not None and not missing_from(found.samples, job.documents):
+        if crew is not None:
+            crew.announce(None, [])
         return _already_done(job, found, reporter)
     if found is None and not spec.fresh and (kin := unfinished_kin(root, record)):
         reporter.note(kin)
@@ -94,7 +120,12 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None)
             _continue(writer, record, job, reporter)
         # Asked again now that no other process can add to the run.
         missing = missing_from(writer.samples, job.documents)
-        num_new = generate_missing(job, writer, missing, reporter, clock) if missing else 0
+        if crew is not None:
+            place = {document.id: index for index, document in enumerate(job.documents)}
+            crew.announce(writer.path, [place[document.id] for document in missing])
+        num_new = generate_missing(job, writer, missing, reporter, clock, crew) if missing else 0
+        if writer.has_shards:
+            writer.order_samples(job.asked)
         _finish(writer)
     stored = load_run(writer.path)
     return RunResult(job.plan, job.asked, stored, stored.summary, num_new)
@@ -151,8 +182,17 @@ def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter
     changes = {
         "task": task_info(job.task, choice.documents, choice.num_available),
         "configuration": {**record.configuration, "problems": problems},
+        "environment": record.environment,
+        "earlier_groups": _earlier_groups(writer.record, record),
     }
     writer.update(writer.record.model_copy(update=changes))
+
+
+def _earlier_groups(before: RunRecord, now: RunRecord) -> tuple[dict[str, int], ...]:
+    """The groups of processes that answered so far, where they are not those of now."""
+    old = before.environment.groups
+    is_other = old != now.environment.groups and old not in before.earlier_groups
+    return (*before.earlier_groups, old) if is_other else before.earlier_groups
 
 
 def _finish(writer: RunWriter) -> None:

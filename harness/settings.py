@@ -15,6 +15,7 @@ from lopa_bench.harness.assignments import parse_bool
 from lopa_bench.harness.problem_choice import settled
 from lopa_bench.harness.server_settings import DEFAULTS as SERVER_DEFAULTS
 from lopa_bench.harness.server_settings import SERVER, ServerConfig, check_batch, check_server, decoder_kind
+from lopa_bench.harness.spread_settings import DEFAULTS as SPREAD_DEFAULTS
 from lopa_bench.harness.task_source import facts, known_name
 from lopa_bench.results.schema import Origin, Setting
 from lopa_bench.tasks.code_tasks import CODE_TASKS
@@ -23,7 +24,6 @@ from lopa_bench.tasks.presets import REAL_CHECKPOINT, Preset, get_preset
 if TYPE_CHECKING:
     from lopa_bench.decoders.options import DecoderConfig
 
-# Three ways to say how many branches; whichever is given stands for all of them.
 ENVIRONMENT = {
     "data_dir": "LOPA_BENCH_DATA",
     "runs_dir": "LOPA_BENCH_RUNS",
@@ -55,6 +55,7 @@ DEFAULTS: dict[str, Any] = {
     "threads": None,
     "trace": False,
     "runs_dir": "runs",
+    **SPREAD_DEFAULTS,
     **SERVER_DEFAULTS,
 }
 YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "allow_code_execution", "offline", "trace")
@@ -67,7 +68,8 @@ class RunSpec:
 
     `options` are the decoder's, under any spelling it knows. `limit`, `samples` and `subset` choose the problems
     (see `problem_choice`); `warmup` generations come before the clock runs. `allow_code_execution`, `cleanup`,
-    `scorer`, `isolation` and `min_call_s` are for tasks that run the answers, see `code_scoring`. `dry_run` stops at
+    `scorer`, `isolation` and `min_call_s` are for tasks that run the answers, see `code_scoring`. `devices` to
+    `comm_timeout` spread the run over processes, see `spread`. `dry_run` stops at
     the plan, `fresh` begins a new run though one with the same settings exists.
     """
 
@@ -103,6 +105,12 @@ class RunSpec:
     threads: int | None = None
     runs_dir: str | Path | None = None
     trace: bool | None = None
+    devices: int | None = None
+    branch_parallel: int | None = None
+    tensor_parallel: int | None = None
+    data_parallel: int | None = None
+    cache_protocol: str | None = None
+    comm_timeout: float | None = None
     base_url: str | None = None
     api_key_env: str | None = None
     concurrency: int | None = None

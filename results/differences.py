@@ -17,12 +17,13 @@ Kind = Literal["semantic", "environment", "incidental"]
 
 INCIDENTAL = frozenset(
     {"runs_dir", "data_dir", "offline", "warmup", "preset", "limit", "samples", "subset", "problems", "force_adapter",
-     "convention", "allow_code_execution", "isolation", "min_call_s", "live", "api_key_env", "request_timeout"}
+     "convention", "allow_code_execution", "isolation", "min_call_s", "live", "api_key_env", "request_timeout",
+     "cache_protocol", "comm_timeout"}
 )  # fmt: skip
 # Those of which the record says elsewhere what they came to, and those that are looked at with the environment.
 RECORDED_ELSEWHERE = frozenset(
     {"task", "decoder", "model", "adapter", "seed", "device", "dtype", "threads", "batch_size", "trace", "base_url",
-     "concurrency"}
+     "concurrency", "devices", "branch_parallel", "tensor_parallel", "data_parallel"}
 )  # fmt: skip
 # Packages in which no time of a generation is spent.
 UNTIMED_PACKAGES = frozenset({"lopa-bench", "lm-eval", "evalplus", "datasets", "tokenizers"})

@@ -20,12 +20,11 @@ from lopa_bench.errors import ResultsError
 from lopa_bench.results import jsonl
 from lopa_bench.results.locks import is_locked
 from lopa_bench.results.schema import FINISHED, SCHEMA_VERSION, RunRecord, SampleRecord, Status, Summary
+from lopa_bench.results.shards import SAMPLES_FILE, TRACES_FILE, shard_folders
 from lopa_bench.results.trace import TraceRecord
 from lopa_bench.results.upgrades import check_version, parse, upgrade
 
 RUN_FILE = "run.json"
-SAMPLES_FILE = "samples.jsonl"
-TRACES_FILE = "traces.jsonl.gz"
 SUMMARY_FILE = "summary.json"
 LOCK_FILE = ".lock"
 RUN_NAME = re.compile(r"(\d{4,})-(.+)")
@@ -64,14 +63,17 @@ class StoredRun:
 
     @cached_property
     def samples(self) -> list[SampleRecord]:
-        """One sample per id, in the order they were first written; a later line replaces an earlier one of its id."""
-        file = self.path / SAMPLES_FILE
-        lines = jsonl.read_lines(file)
-        _log(self.path, lines.notes)
+        """One sample per id, in the order they were first written; a later line replaces an earlier one of its id.
+
+        Those that other processes of the run stored, and that were not taken over yet, follow.
+        """
         by_id: dict[str, SampleRecord] = {}
-        for index, raw in enumerate(lines.objects):
-            sample = parse(SampleRecord, upgrade("sample", raw, self.version), f"{file}, object {index + 1}")
-            by_id[sample.id] = sample
+        for file in (self.path / SAMPLES_FILE, *(folder / SAMPLES_FILE for folder in shard_folders(self.path))):
+            lines = jsonl.read_lines(file)
+            _log(self.path, lines.notes)
+            for index, raw in enumerate(lines.objects):
+                sample = parse(SampleRecord, upgrade("sample", raw, self.version), f"{file}, object {index + 1}")
+                by_id[sample.id] = sample
         return list(by_id.values())
 
     @cached_property

@@ -24,6 +24,7 @@ from lopa_bench.results.schema import (
     Summary,
     utc_now,
 )
+from lopa_bench.results.shards import shard_folders, take_over, take_over_traces
 from lopa_bench.results.store import (
     LOCK_FILE,
     RUN_FILE,
@@ -68,6 +69,8 @@ class RunWriter:
         self._by_id = {sample.id: sample for sample in samples}
         self._has_repeats = False
         self._ended = False
+        self.has_shards = bool(shard_folders(path))
+        """Whether other processes wrote a part, so that samples may stand in any order."""
 
     @property
     def samples(self) -> list[SampleRecord]:
@@ -96,6 +99,20 @@ class RunWriter:
             self._traces_file = jsonl.Appender(self.path / TRACES_FILE)
         trace = TraceRecord(id=sample_id, rounds=tuple(rounds), texts=dict(texts or {}))
         self._traces_file.append(jsonl.gzip_member(trace.model_dump_json().encode() + b"\n"))
+
+    def order_samples(self, ids: Sequence[str]) -> None:
+        """Write all samples anew in the order of `ids`; those of other ids stay in front, as they were."""
+        place = {name: index for index, name in enumerate(ids)}
+        ordered = sorted(self.samples, key=lambda sample: place.get(sample.id, -1))
+        if ordered != self.samples:
+            self.replace_samples(ordered)
+
+    def end_shards(self) -> None:
+        """Take over the traces of other processes' parts, whose samples were appended here, and remove the parts."""
+        if self._traces_file is not None:
+            self._traces_file.close()
+            self._traces_file = None
+        take_over_traces(self.path, self.path / TRACES_FILE)
 
     def replace_samples(self, samples: Sequence[SampleRecord]) -> None:
         """Write all samples anew in one step, as when scores are known only after the last answer."""
@@ -219,6 +236,9 @@ def reopen_run(run: StoredRun | Path) -> RunWriter:
                 f"run {path.name} has schema version {stored.version} and cannot be continued; start a new one"
             )
         mend(path)
+        had_shards = take_over(path, path / SAMPLES_FILE, path / TRACES_FILE)
+        if had_shards:
+            mend(path)
         record = stored.record.model_copy(
             update={
                 "status": "running",
@@ -230,7 +250,9 @@ def reopen_run(run: StoredRun | Path) -> RunWriter:
         _write_record(path, record)
         with jsonl.sentence_on_os_error("remove", path / SUMMARY_FILE):
             (path / SUMMARY_FILE).unlink(missing_ok=True)  # it will not be true of what is added
-        return RunWriter(path, record, lock, stored.samples)
+        writer = RunWriter(path, record, lock, stored.samples)
+        writer.has_shards |= had_shards
+        return writer
     except BaseException:
         lock.release()
         raise
