@@ -8,25 +8,10 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.cli import app as program
 from lopa_bench.results.store import load_run
 from lopa_bench.results.trace import ids_in
 
 FROZEN = Path(__file__).parents[1] / "results" / "data" / "v1" / "0007-mini-maths-lopa"
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            program.main(list(words))
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 def decode(call: Any, checkpoint: Path, decoder: str, *more: str) -> None:

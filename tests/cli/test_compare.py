@@ -13,22 +13,6 @@ from lopa_bench.cli import app as program
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            program.main(list(words))
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
-
-
-@pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """A baseline, a run with one setting changed and one problem lost, one of another task."""
     root = tmp_path / "runs"

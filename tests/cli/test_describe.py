@@ -8,24 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lopa_bench.cli import app as program
-
 Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOPA_BENCH_DATA", raising=False)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            program.main(list(words))
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 def test_a_task_is_described_with_a_whole_prompt(call: Call, data_dir: Path) -> None:

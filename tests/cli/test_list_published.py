@@ -5,21 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from lopa_bench.cli import app as program
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            program.main(list(words))
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
-
 
 def test_all_figures_are_listed_with_their_sources(call: Any) -> None:
     code, out, _ = call("list", "published", "--json")
