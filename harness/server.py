@@ -44,9 +44,11 @@ class ServerSource:
             PrerequisiteError: the variable that should hold the key is not set.
         """
         variable = self.settings["api_key_env"]
-        key = os.environ.get(str(variable)) if variable is not None else None
+        key = os.environ.get(str(variable), "").strip() if variable is not None else None
         if variable is not None and not key:
             raise PrerequisiteError(f"--api-key-env {variable}: there is no such environment variable, or it is empty")
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise PrerequisiteError(f"--api-key-env {variable}: its content holds characters that no key has")
         return ServerClient(
             str(self.settings["base_url"]), api_key=key, timeout_s=float(self.settings["request_timeout"])
         )

@@ -10,6 +10,9 @@ from typing import Any
 
 from lopa_bench.errors import DecodeError
 
+MOST_TOKENS = 10**9
+"""A larger count of tokens is no count."""
+
 
 @dataclass(frozen=True)
 class Completion:
@@ -67,7 +70,7 @@ def completion_of(
     if finish in ("abort", "error"):
         raise DecodeError(f"the server gave the answer up (finish_reason {finish})")
     return Completion(
-        text=text,
+        text=whole_characters(text),
         num_tokens=_count(usage.get("completion_tokens")),
         num_prompt_tokens=_count(usage.get("prompt_tokens")),
         num_pieces=num_pieces,
@@ -91,8 +94,14 @@ def text_of(found: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
+def whole_characters(text: str) -> str:
+    """Return a text with the halves of characters that a server's pieces or escapes left joined, lone ones replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    return value if is_count else None
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -103,7 +112,7 @@ def read_json(text: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise DecodeError(f"the server's answer is not JSON: {shortened(text) or 'it is empty'}")
@@ -117,15 +126,15 @@ def refusal(response: http.client.HTTPResponse, text: str) -> Exception:
     except DecodeError:
         said = {}
     error = said.get("error", said)
-    message = error if isinstance(error, str) else error.get("message") or error.get("detail") or text
+    message = (error.get("message") or error.get("detail") or text) if isinstance(error, dict) else error or text
     line = f"it answered {response.status}: {shortened(str(message)) or response.reason}"
     if response.status == 429 or response.status >= 500:
         after = response.headers.get("Retry-After", "")
-        return Passing(line, float(after) if after.replace(".", "", 1).isdigit() else None)
+        return Passing(line, float(after) if after.replace(".", "", 1).isdecimal() else None)
     return DecodeError(f"the server refused the request; {line}")
 
 
 def shortened(text: str, most: int = 200) -> str:
     """Return a text as one line of bearable length."""
-    line = " ".join(text.split())
+    line = " ".join(whole_characters(text).split())
     return line if len(line) <= most else line[:most] + "..."

@@ -25,12 +25,15 @@ from lopa_bench.harness.server_answers import (
     read_json,
     refusal,
     text_of,
+    whole_characters,
 )
 
 ATTEMPTS = 5
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 CHECK_S = 20.0
 """Most seconds for the questions before a run."""
+MOST_BYTES = 64 * 2**20
+"""Most bytes of one answer, with all that is around its text."""
 
 
 def address(base_url: str) -> SplitResult:
@@ -42,7 +45,8 @@ def address(base_url: str) -> SplitResult:
     parts = urlsplit(base_url.rstrip("/"))
     try:
         complete = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
+        str(parts.hostname).encode("idna")
+    except ValueError:  # of ports that are none, and of names that cannot be looked up
         complete = False
     if not complete or parts.query or parts.fragment or parts.username:
         raise ConfigError(f"--base-url {base_url} is no server's address; give one such as http://127.0.0.1:8000/v1")
@@ -110,7 +114,7 @@ class ServerClient:
             except (Passing, DecodeError, OSError):
                 continue
             if isinstance(found.get("version"), str):
-                return str(found["version"])
+                return whole_characters(found["version"])
         return ""
 
     def complete(self, body: Mapping[str, Any]) -> Completion:
@@ -229,31 +233,39 @@ class ServerClient:
             self._open.discard(opened)
             connection.close()
 
-    @staticmethod
-    def _text(response: http.client.HTTPResponse, deadline: _Deadline) -> str:
-        expected, found = response.length, b""
-        while expected is None or len(found) < expected:
-            deadline.apply()
-            part = response.read1(1 << 16)
-            if not part:
-                break
-            found += part
+    @classmethod
+    def _text(cls, response: http.client.HTTPResponse, deadline: _Deadline) -> str:
+        expected = response.length
+        found = b"".join(cls._parts(response, deadline))
         if expected is not None and len(found) < expected:
             raise Passing("its answer broke off")
         return found.decode(errors="replace")
 
+    @classmethod
+    def _lines(cls, response: http.client.HTTPResponse, deadline: _Deadline) -> Iterator[str]:
+        rest: list[bytes] = []  # joined only at a line's end: a line may come in thousands of parts
+        for part in cls._parts(response, deadline):
+            first, *more = part.split(b"\n")
+            rest.append(first)
+            for begun in more:
+                yield b"".join(rest).decode(errors="replace").strip()
+                rest = [begun]
+        if any(rest):
+            yield b"".join(rest).decode(errors="replace").strip()
+
     @staticmethod
-    def _lines(response: http.client.HTTPResponse, deadline: _Deadline) -> Iterator[str]:
-        rest = b""
+    def _parts(response: http.client.HTTPResponse, deadline: _Deadline) -> Iterator[bytes]:
+        """Yield what the server sends, as it comes; DecodeError when there is no end to it."""
+        num_bytes = 0
         while True:
             deadline.apply()
             part = response.read1(1 << 16)
             if not part:
-                break
-            *lines, rest = (rest + part).split(b"\n")
-            yield from (line.decode(errors="replace").strip() for line in lines)
-        if rest:
-            yield rest.decode(errors="replace").strip()
+                return
+            num_bytes += len(part)
+            if num_bytes > MOST_BYTES:
+                raise DecodeError(f"the server sent more than {MOST_BYTES >> 20} MiB in one answer")
+            yield part
 
 
 class _Deadline:

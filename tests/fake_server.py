@@ -18,8 +18,8 @@ MODEL = "tiny-model"
 class Behaviour:
     """What the server does; `trouble` is taken from the front, one for each completion that is asked for.
 
-    A trouble is a status to answer with, or one of `close` (no answer at all), `cut` (half an answer), `garbage`,
-    `slow` (stops in the middle), `no choices`.
+    A trouble is a status to answer with, the bytes of an answer, or one of `close` (no answer at all), `cut` (half an
+    answer), `garbage`, `slow` (stops in the middle), `no choices`.
     """
 
     text: str = "four. Question: next"
@@ -91,6 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(trouble, int):
             after = {} if does.retry_after is None else {"Retry_After": does.retry_after}
             self._json(trouble, {"error": {"message": f"trouble {trouble}"}}, **after)
+        elif isinstance(trouble, bytes):
+            self._raw(trouble, "text/event-stream" if trouble.startswith(b"data:") else "application/json")
         elif trouble == "garbage":
             self._raw(b"<html>not JSON</html>", "application/json")
         elif trouble == "no choices":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_server import MODEL, Behaviour, serving
 
 from lopa_bench.errors import ConfigError, DecodeError, PrerequisiteError
+from lopa_bench.harness import server_client
+from lopa_bench.harness.server_answers import Passing, refusal
 from lopa_bench.harness.server_client import ATTEMPTS, ServerClient
 
 Make = Callable[..., tuple[ServerClient, Behaviour, list[float]]]
@@ -98,6 +102,59 @@ def test_an_unusable_answer_is_an_error_of_the_sample_at_once(make: Make, troubl
     assert (len(does.requests), waits) == (1, [])
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"[" * 200_000, "not JSON"),
+        (b'{"choices": [{"text": "' + b"x" * 3000 + b'"}]}', "more than 0 MiB"),
+        (b'data: {"choices": [{"text": "' + b"x" * 3000 + b'"}]}\n\n', "more than 0 MiB"),
+        (b'data: {"choices": [{"text": "x"}]}\n\n' * 200, "more than 0 MiB"),
+    ],
+)
+def test_an_answer_without_measure_is_an_error_of_the_sample(
+    make: Make, monkeypatch: pytest.MonkeyPatch, answer: bytes, words: str
+) -> None:
+    if "MiB" in words:
+        monkeypatch.setattr(server_client, "MOST_BYTES", 2000)
+    client, _, _ = make(trouble=[answer])
+    with pytest.raises(DecodeError, match=words):
+        client.complete(ASKED)
+
+
+def test_a_long_line_comes_whole(make: Make) -> None:
+    text = "é" * 500_000
+    piece = json.dumps({"choices": [{"text": text, "finish_reason": "stop"}]}, ensure_ascii=False)
+    client, _, _ = make(trouble=[f"data: {piece}\n\ndata: [DONE]\n\n".encode()])
+    found = client.complete(ASKED)
+    assert (found.text, found.num_pieces) == (text, 1)
+
+
+def test_halves_of_characters_are_joined_and_lone_ones_replaced(make: Make) -> None:
+    pieces = [
+        r'{"choices": [{"text": "\ud83d"}]}',
+        r'{"choices": [{"text": "\ude00 \ud83d", "finish_reason": "stop"}]}',
+    ]
+    stream = "".join(f"data: {one}\n\n" for one in [*pieces, "[DONE]"]).encode()
+    client, _, _ = make(trouble=[stream, pieces[1].encode()])
+    assert client.complete(ASKED).text == "\N{GRINNING FACE} \ufffd"
+    assert client.complete(ASKED).text == "\ufffd \ufffd"
+
+
+def test_a_count_that_cannot_be_is_none(make: Make) -> None:
+    answer = {"choices": [{"text": "four"}], "usage": {"completion_tokens": 10**400, "prompt_tokens": -1}}
+    client, _, _ = make(trouble=[json.dumps(answer).encode()])
+    found = client.complete(ASKED)
+    assert (found.num_tokens, found.num_prompt_tokens) == (None, None)
+
+
+@pytest.mark.parametrize("said", [{"error": None}, {"error": ["why"]}, {"error": 5}, {"detail": [{"msg": "why"}]}, {}])
+def test_a_refusal_may_say_anything(said: dict[str, Any]) -> None:
+    response: Any = SimpleNamespace(status=503, reason="busy", headers={"Retry-After": "\u00b2"})
+    problem = refusal(response, json.dumps(said))
+    assert isinstance(problem, Passing) and problem.after_s is None
+    assert "it answered 503" in str(problem)
+
+
 def test_an_answer_that_takes_too_long_is_an_error_of_the_sample(make: Make) -> None:
     client, _, waits = make(trouble=["slow"], timeout_s=0.3)
     with pytest.raises(DecodeError, match=r"timeout: the server gave no whole answer within 0\.3 s"):
@@ -148,7 +205,16 @@ def test_proxies_of_the_environment_are_not_used(make: Make, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1", "http://h/v1?x=1", "http://me:pw@h/v1"]
+    "url",
+    [
+        "localhost:8000",
+        "ftp://host/v1",
+        "http://",
+        "http://host:port/v1",
+        "http://h/v1?x=1",
+        "http://me:pw@h/v1",
+        "http://a..b/v1",
+    ],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is no server's address; give one such as"):

@@ -191,6 +191,14 @@ def test_what_cannot_be_is_told_before_anything_is_asked_or_written(
     assert does.requests == [] and not Path(str(spec.runs_dir)).exists()
 
 
+def test_a_key_that_no_header_can_carry_is_told(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "one\ntwo")
+    spec, does = start(api_key_env="A_KEY")
+    with pytest.raises(PrerequisiteError, match="characters that no key has"):
+        run(spec)
+    assert does.requests == []
+
+
 def test_of_several_models_one_must_be_named(start: Start) -> None:
     spec, _ = start(Behaviour(models=("a", "b")))
     with pytest.raises(ConfigError, match=r"has several models; give --model, it has: a, b"):
