@@ -1,4 +1,5 @@
 # make demo   five decoders on the bundled models: one table, one plot
+# make report-demo   the five decoders over branches and thresholds, with traces: a full report in demo/report
 # make test   all tests
 # make lint   formatting, lint rules, docstrings, types
 # Each makes the virtual environment that it needs, in .venv.
@@ -10,10 +11,15 @@ INSTALLED := .venv/.installed
 TOOLS := .venv/.installed-tools
 PACKAGES := cli decoders harness models results tasks
 
-.PHONY: demo test lint format wheel clean
+.PHONY: demo report-demo test lint format wheel clean
 
 demo: $(INSTALLED)
 	$(BIN)/lopa-bench demo
+
+report-demo: $(INSTALLED)
+	$(BIN)/lopa-bench sweep benchmarks/report-demo.yaml --runs-dir demo/runs
+	$(BIN)/lopa-bench report --sweep report-demo --runs-dir demo/runs --out demo/report --published \
+		--title "LoPA and four other decoders on the bundled models"
 
 test: $(TOOLS)
 	$(BIN)/pytest

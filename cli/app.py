@@ -28,6 +28,7 @@ from lopa_bench.cli.export import export
 from lopa_bench.cli.frontier import frontier
 from lopa_bench.cli.list import list_
 from lopa_bench.cli.noise import noise
+from lopa_bench.cli.report import report
 from lopa_bench.cli.reproduce import reproduce
 from lopa_bench.cli.rescore import rescore
 from lopa_bench.cli.run import run
@@ -91,6 +92,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "noise": noise,
     "check": check,
     "frontier": frontier,
+    "report": report,
     "analyse": analyse,
     "trace": trace,
     "list": list_,

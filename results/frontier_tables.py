@@ -62,8 +62,9 @@ def choice_lines(found: Frontier, within: float) -> Iterator[str]:
     if choice is None:
         yield f"no setting can be chosen: the {len(found.ids)} problems leave a half without figures"
         return
+    points = "point" if within == 1 else "points"
     yield (
-        f"fastest within {within:g} points of {choice.reference.words}: {choice.setting.words} (run "
+        f"fastest within {within:g} {points} of {choice.reference.words}: {choice.setting.words} (run "
         f"{choice.setting.run_id}), chosen on {choice.num_choose} problems"
     )
     speed, accuracy = choice.reported_point

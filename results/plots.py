@@ -58,7 +58,7 @@ def plot_accuracy_tpf(rows: Sequence[TradeOff], path: Path | str, *, title: str 
     for index, point in enumerate(points):
         _draw(axes, point, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
     _dress(axes, title)
-    _place_labels(figure, axes, points)
+    place_labels(figure, axes, [(one.label, one.x, one.y) for one in points], [(one.x, one.y) for one in points])
     for target in paths:
         with sentence_on_os_error("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -131,19 +131,28 @@ def _dress(axes: Axes, title: str) -> None:
     axes.set_ylim(max(-2.0, low), min(102.0, high))
 
 
-def _place_labels(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
-    """Write each name beside its marker, on the side where it covers the fewest markers and other names."""
+def place_labels(
+    figure: Figure,
+    axes: Axes,
+    labels: Sequence[tuple[str, float, float]],
+    markers: Sequence[tuple[float, float]],
+    fontsize: str | float = "medium",
+) -> None:
+    """Write names beside their points, each on the side where it covers the fewest markers and other names.
+
+    `labels` are (text, x, y), `markers` (x, y) of all points, both in plot units; the figure's layout must be settled.
+    """
     figure.draw_without_rendering()
     radius = MARKER_RADIUS * figure.dpi / 72
-    markers = [axes.transData.transform((point.x, point.y)) for point in points]
+    pixels = [axes.transData.transform(point) for point in markers]
     taken: list[Any] = []
 
     def clashes(box: Any) -> int:
         outside = not all(axes.bbox.contains(x, y) for x, y in box.corners())
-        return outside + sum(map(box.overlaps, taken)) + sum(_near(box, marker, radius) for marker in markers)
+        return 3 * outside + 2 * sum(map(box.overlaps, taken)) + sum(_near(box, pixel, radius) for pixel in pixels)
 
-    for point in points:
-        choices = [_label(axes, point, dx, dy) for dx, dy in SIDES]
+    for text, x, y in labels:
+        choices = [_label(axes, text, x, y, dx, dy, fontsize) for dx, dy in SIDES]
         boxes = [choice.get_window_extent() for choice in choices]
         counts = [clashes(box) for box in boxes]
         best = counts.index(min(counts))
@@ -153,15 +162,16 @@ def _place_labels(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
                 choice.remove()
 
 
-def _label(axes: Axes, point: _Point, dx: int, dy: int) -> Annotation:
+def _label(axes: Axes, text: str, x: float, y: float, dx: int, dy: int, fontsize: str | float) -> Annotation:
     """Write a point's name to one of its eight sides."""
     return axes.annotate(
-        point.label,
-        (point.x, point.y),
+        text,
+        (x, y),
         xytext=(LABEL_GAP * dx, LABEL_GAP * dy),
         textcoords="offset points",
         ha={1: "left", -1: "right", 0: "center"}[dx],
         va={1: "bottom", -1: "top", 0: "center"}[dy],
+        fontsize=fontsize,
         parse_math=False,
     )
 

@@ -54,6 +54,7 @@ class Column:
 
     `digits` after the point (None: as it is), `scale` multiplies a number before it is shown (100 for a share in
     percent), `direction` says which value is the best to mark, `signed` shows a plus sign, `interval` adds the bounds.
+    `quoted` sets the column apart, in italics, as figures that somebody else measured.
     """
 
     key: str
@@ -63,6 +64,7 @@ class Column:
     direction: Literal["higher", "lower", "neither"] = "neither"
     signed: bool = False
     interval: bool = False
+    quoted: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -82,10 +84,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Cell:
-    """The text of a cell and whether it is marked as the best."""
+    """The text of a cell, whether it is marked as the best, and whether it is quoted."""
 
     text: str
     best: bool = False
+    quoted: bool = False
 
 
 def render(table: Table, format: str = "table", width: int | None = None) -> str:
@@ -131,13 +134,13 @@ def to_csv(table: Table) -> str:
 
 def to_markdown(table: Table) -> str:
     """Return a GitHub table with its title above and notes below, the best in bold."""
-    lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
-    lines.append(_markdown_line([_markdown(column.title) for column in table.columns]))
+    lines = [f"**{escape_markdown(table.title)}**", ""] if table.title else []
+    lines.append(_markdown_line([escape_markdown(column.title) for column in table.columns]))
     lines.append(_markdown_line(["---:" if is_numeric(table, column) else ":---" for column in table.columns]))
     for cells in cell_rows(table):
-        lines.append(_markdown_line([f"**{_markdown(c.text)}**" if c.best else _markdown(c.text) for c in cells]))
+        lines.append(_markdown_line(list(map(markdown_cell, cells))))
     for note in table.notes:
-        lines += ["", _markdown(note)]
+        lines += ["", escape_markdown(note)]
     return "\n".join(lines) + "\n"
 
 
@@ -148,8 +151,7 @@ def to_latex(table: Table) -> str:
     lines += [rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
     lines += [_latex_line([escape_latex(column.title) for column in table.columns]), r"\midrule"]
     for cells in cell_rows(table):
-        texts = [escape_latex(cell.text) for cell in cells]
-        lines.append(_latex_line([rf"\textbf{{{t}}}" if c.best else t for t, c in zip(texts, cells, strict=True)]))
+        lines.append(_latex_line(list(map(_latex_cell, cells))))
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [f"% {line}" for note in table.notes for line in note.splitlines()]
     return "\n".join(lines) + "\n"
@@ -176,7 +178,10 @@ def cell_rows(table: Table) -> list[list[Cell]]:
     """Return the cells of every row, the best of each column marked."""
     marks = [best_rows(table, column) for column in table.columns]
     return [
-        [Cell(show(row, column), index in best) for column, best in zip(table.columns, marks, strict=True)]
+        [
+            Cell(show(row, column), index in best, column.quoted and column.key in row)
+            for column, best in zip(table.columns, marks, strict=True)
+        ]
         for index, row in enumerate(table.rows)
     ]
 
@@ -214,8 +219,20 @@ def _number(value: Value, column: Column) -> str:
     return f"{scaled:{sign}}" if column.digits is None else f"{scaled:{sign}.{column.digits}f}"
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """Return `text` with what would end a cell or set it in bold made literal, on one line."""
     return text.replace("\\", "\\\\").replace("|", r"\|").replace("*", r"\*").replace("\n", " ")
+
+
+def markdown_cell(cell: Cell) -> str:
+    """Return a cell as Markdown: the best in bold, what is quoted in italics."""
+    mark = "**" if cell.best else "*" if cell.quoted and cell.text else ""
+    return f"{mark}{escape_markdown(cell.text)}{mark}"
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = escape_latex(cell.text)
+    return rf"\textbf{{{text}}}" if cell.best else rf"\textit{{{text}}}" if cell.quoted else text
 
 
 def _markdown_line(cells: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ def _shared_out(least: list[int], natural: list[int], room: int) -> list[int]:
 def _text(cell: Cell) -> Text:
     from rich.text import Text
 
-    return Text(cell.text, style="bold" if cell.best else "")
+    return Text(cell.text, style="bold" if cell.best else "italic" if cell.quoted else "")
 
 
 def _grid(table: Table, cells: list[list[Cell]], widths: list[int] | None = None) -> RichTable:

@@ -48,6 +48,14 @@ def test_wheel_holds_the_published_figures(wheel: list[str]) -> None:
 
 
 @pytest.mark.slow
+def test_wheel_holds_the_pages_templates(wheel: list[str]) -> None:
+    templates = [path.name for path in (ROOT / "results" / "templates").iterdir()]
+    assert {"report.html.j2", "report.md.j2", "report.tex.j2"} <= set(templates)
+    for name in templates:
+        assert f"lopa_bench/results/templates/{name}" in wheel
+
+
+@pytest.mark.slow
 def test_wheel_holds_nothing_else(wheel: list[str]) -> None:
     allowed = tuple(f"lopa_bench/{folder}/" for folder in FOLDERS)
     for name in wheel:

@@ -65,7 +65,10 @@ def test_a_new_acceptance_replaces_its_cells_and_keeps_the_others_and_the_histor
         ({"run": record(num_documents=30)}, "it has 20 of 30 samples"),
         ({"answers": [sample(0, status="error", error="NaN")]}, "samples ended in errors"),
         ({"answers": [sample(0, correct=None)]}, "samples have no score"),
-        ({"answers": [sample(0, correct=None, status="error", error="no sandbox", why="scorer_error")]}, "the scorer failed"),
+        (
+            {"answers": [sample(0, correct=None, status="error", error="no sandbox", why="scorer_error")]},
+            "the scorer failed",
+        ),
     ],
 )
 def test_runs_that_must_not_become_a_baseline_are_refused(tmp_path: Path, make: dict[str, Any], words: str) -> None:
