@@ -32,11 +32,16 @@ STOP_S = 5.0  # for rank 0 to store its last word after Ctrl-C
 GO_ON = "what was finished is stored, the same command goes on from there"
 
 
-def launch(arguments: Sequence[str], num_ranks: int, timeout_s: float = 120.0) -> int:
+def launch(
+    arguments: Sequence[str],
+    num_ranks: int,
+    timeout_s: float = 120.0,
+    program: Sequence[str] = ("-m", "lopa_bench.cli.app"),
+) -> int:
     """Run `lopa-bench ARGUMENTS` in `num_ranks` processes; rank 0 speaks for all.
 
     As soon as one fails, or gives no sign of life for `timeout_s` while it should, the others are killed: what they
-    finished is on the disk, and they would only wait.
+    finished is on the disk, and they would only wait. `program` are Python's own arguments.
 
     Returns:
         Rank 0's exit code.
@@ -53,7 +58,7 @@ def launch(arguments: Sequence[str], num_ranks: int, timeout_s: float = 120.0) -
     context = start_processes(
         name="lopa-bench",
         entrypoint=sys.executable,
-        args=dict.fromkeys(range(num_ranks), ("-m", "lopa_bench.cli.app", *arguments)),
+        args=dict.fromkeys(range(num_ranks), (*program, *arguments)),
         envs={rank: _environment(rank, num_ranks, scratch) for rank in range(num_ranks)},
         logs_specs=DefaultLogsSpecs(log_dir=str(scratch), redirects={0: Std.NONE, **quiet}),
     )

@@ -1,0 +1,61 @@
+"""`lopa-bench` as one of several ranks, with a fault built in: the program that failure_table.py has launched.
+
+FAULT in the environment is "KIND RANK CALL": what goes wrong, on which rank, in which call of the network. FAULT_FOLDER
+gets a file `RANK.pid` from every rank and, just before the fault, `fault` with the time of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lopa_bench.cli.app import main
+from lopa_bench.models.language_model import LanguageModel
+
+KIND, FAULTY_RANK, CALL = os.environ["FAULT"].split()
+FOLDER, RANK = Path(os.environ["FAULT_FOLDER"]), os.environ["RANK"]
+
+
+def go_wrong(logits: Tensor) -> Tensor:
+    """Do what KIND says."""
+    (FOLDER / "fault").write_text(str(time.monotonic()))
+    if KIND == "raise":
+        raise ValueError("a fault of the program")
+    if KIND == "memory":
+        raise torch.OutOfMemoryError("out of memory, for a test")
+    if KIND == "nan":
+        return torch.full_like(logits, float("nan"))
+    if KIND in ("kill", "stop"):
+        os.kill(os.getpid(), signal.SIGKILL if KIND == "kill" else signal.SIGSTOP)
+    while KIND == "loop":
+        pass
+    if KIND == "sleep":
+        time.sleep(3600)
+    if KIND == "orphan":  # the launcher dies, and nobody tells the ranks
+        os.kill(os.getppid(), signal.SIGKILL)
+    return logits
+
+
+def install() -> None:
+    """Count the calls of the network and go wrong in the one that was named."""
+    predict, num_calls = LanguageModel.predict, 0
+
+    def counted(self: LanguageModel, *rest: Any, **more: Any) -> Tensor:
+        nonlocal num_calls
+        num_calls += 1
+        logits = predict(self, *rest, **more)
+        return go_wrong(logits) if num_calls == int(CALL) and RANK == FAULTY_RANK else logits
+
+    LanguageModel.predict = counted  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    (FOLDER / f"{RANK}.pid").write_text(str(os.getpid()))
+    install()
+    main()
