@@ -72,11 +72,13 @@ def _verdict(sample: SampleRecord) -> str:
 
 def _text(title: str, text: str | None, absent: str = "") -> Iterator[str]:
     """Yield a text under its title, every line marked, so that nothing in it is taken for a title."""
+    from lopa_bench.results.terminal import visible
+
     if text is None or text == "":
         yield f"{title}: {absent or ('none' if text is None else 'empty')}"
         return
     yield f"{title}:"
-    yield from (f"  | {line}" for line in text.split("\n"))
+    yield from (f"  | {line}" for line in visible(text).split("\n"))
 
 
 def _ledgers(sample: SampleRecord) -> Iterator[str]:

@@ -117,3 +117,15 @@ def test_a_run_of_an_earlier_version_has_its_reasons_too(call: Call) -> None:
     assert code == 0 and "  wrong format 1 (50%): mini-maths-0001 (" in out
     page = call("show", str(frozen), "--sample", "0")[1]
     assert "prompt: (not stored: the run was made by an earlier version)" in page
+
+
+def test_an_answer_commands_no_terminal(call: Call, small: list[str]) -> None:
+    call(*small)
+    [samples] = Path("runs").glob("0001-*/samples.jsonl")
+    first, *rest = (json.loads(line) for line in samples.read_text().splitlines())
+    first |= {"text": "red \x1b[31m\r\nand\ttab", "text_kept": "red \x1b[31m", "extracted": "\x1b]0;title\x07"}
+    samples.write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
+    page = call("show", "1", "--sample", "0")[1]
+    assert r"  | red \x1b[31m\x0d" in page and "  | and\ttab" in page
+    assert r"  | \x1b]0;title\x07" in page
+    assert "\x1b" not in page + call("show", "1", "--samples")[1]

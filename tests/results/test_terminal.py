@@ -75,3 +75,10 @@ def test_an_empty_cell_is_not_listed() -> None:
     rows = [{**ROW, "remark": text} for text in ("", "slow", "", "", "")]
     text = to_text(Table(columns, rows), 50)
     assert text.count("remark") == 1 and "remark slow" in text
+
+
+@pytest.mark.parametrize("width", [None, 90, 40])
+def test_what_a_model_wrote_commands_no_terminal(width: int | None) -> None:
+    shown = to_text(table(2, kind="\x1b]0;title\x07\x9b2J"), width)
+    assert r"\x1b]0;title\x07\x9b2J" in shown
+    assert not set(shown) & {"\x1b", "\x07", "\x9b"}
