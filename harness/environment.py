@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import subprocess
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from lopa_bench.errors import PrerequisiteError, nearest
+from lopa_bench.harness.backends import BACKENDS
 from lopa_bench.results.schema import Environment
 
 PACKAGES = (
@@ -62,8 +62,9 @@ def _cuda() -> Backend:
 
 
 def _npu() -> Backend:
+    timeouts = BACKENDS["npu"].timeout_words()
     if importlib.util.find_spec("torch_npu") is None:
-        return Backend("npu", "hccl", False, (), "torch_npu is not installed (Ascend devices need it)")
+        return Backend("npu", "hccl", False, (), f"torch_npu is not installed (Ascend devices need it); {timeouts}")
     import torch
 
     try:
@@ -72,9 +73,6 @@ def _npu() -> Backend:
         names = tuple(npu.get_device_name(index) for index in range(npu.device_count()))
     except Exception as error:  # whatever a half-installed driver may raise
         return Backend("npu", "hccl", False, (), f"torch_npu does not work here: {error}")
-    timeouts = ", ".join(
-        f"{name}={os.environ.get(name, 'not set')}" for name in ("HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT")
-    )
     return Backend("npu", "hccl", bool(names), names, timeouts if names else "no Ascend device was found")
 
 

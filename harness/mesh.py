@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 AXES = ("dp", "bp", "tp")
 RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
 START_S = 120.0
+REACH_PAUSE_S = 0.2
 PATIENCE_S = 3600.0
 """For what takes one process much longer than another: starting, reading weights, judging programs."""
 
@@ -169,8 +172,23 @@ def _store(method: str, rank: int, size: int, timeout: timedelta) -> torch.distr
     """The table through which processes find each other, under a name of ours."""
     import torch.distributed as dist
 
+    if method == "env://" and rank > 0 and {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+        _reach(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout.total_seconds())
     store, _, _ = next(dist.rendezvous(method, rank, size, timeout=timeout))
     return dist.PrefixStore("lopa-bench", store)
+
+
+def _reach(host: str, port: int, timeout_s: float) -> None:
+    """Wait until rank 0 or its agent listens; torch would fill the screen before it gives up."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=timeout_s).close()
+            return
+        except OSError as problem:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"nobody listens there after {timeout_s:g} s: {problem}") from None
+            time.sleep(REACH_PAUSE_S)
 
 
 @contextmanager
