@@ -7,7 +7,8 @@ milliseconds per round, of the products, their ratio, and the share of decoding 
 
     python benchmarks/engine_speed.py                    # CPU: about 50 M parameters, float32 and bfloat16
     python benchmarks/engine_speed.py --device cuda      # a 7B shape, bfloat16
-    python benchmarks/engine_speed.py --decoder lopa --dtype bfloat16 --json
+    python benchmarks/engine_speed.py --decoder "lopa 8" --dtype bfloat16 --json
+    python benchmarks/engine_speed.py --merge-qkv        # or --quantize w8a8, --compile: what each of them brings
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from lopa_bench.decoders.registry import create
+from lopa_bench.models.acceleration import Acceleration
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import Transformer
+from lopa_bench.models.quantize import METHODS
 
 PROMPT_LENGTH, NUM_NEW, BLOCK = 200, 128, 32
 SMALL = {
@@ -138,8 +141,8 @@ def bare_products(model: LanguageModel, shape: Shape) -> float:
     return now(model.device) - begin
 
 
-def measure(name: str, model: TimedModel, most_rounds: int) -> dict[str, Any]:
-    """Decode one prompt and time every round against its products; the first rounds warm up and are not counted."""
+def measure(name: str, model: TimedModel, plain: LanguageModel, most_rounds: int) -> dict[str, Any]:
+    """Decode one prompt, each round timed against its products in a plain network; the first rounds warm up."""
     options = {"max_new_tokens": NUM_NEW, "early_stop": False, **DECODERS[name]}
     decoder = create(name.split()[0], model, options)
     prompt = torch.randint(2, model.config.vocab_size, (PROMPT_LENGTH,), generator=torch.Generator().manual_seed(1))
@@ -152,7 +155,7 @@ def measure(name: str, model: TimedModel, most_rounds: int) -> dict[str, Any]:
         if next(rounds, None) is None:
             break
         spent = now(model.device) - begin
-        bare = bare_products(model, model.shape)
+        bare = bare_products(plain, model.shape)
         if index >= 3:
             total, network, products, counted = total + spent, network + model.network_s, products + bare, counted + 1
             shapes.append(model.shape)
@@ -177,15 +180,25 @@ def main() -> None:
     parser.add_argument("--decoder", action="append", choices=list(DECODERS))
     parser.add_argument("--most-rounds", type=int, default=40)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--quantize", choices=METHODS)
+    parser.add_argument("--merge-qkv", action="store_true")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     on_gpu = arguments.device.startswith("cuda")
+    acceleration = Acceleration(arguments.quantize, arguments.merge_qkv, arguments.compile)
     rows = []
     for dtype in arguments.dtype or (["bfloat16"] if on_gpu else ["float32", "bfloat16"]):
         for name in arguments.decoder or DECODERS:
-            model = build(LARGE if on_gpu else SMALL, name == "ar", arguments.device, getattr(torch, dtype))
-            row = {"dtype": dtype, **measure(name, model, arguments.most_rounds)}
+            shape = (LARGE if on_gpu else SMALL, name == "ar", arguments.device, getattr(torch, dtype))
+            model = plain = build(*shape)
+            if acceleration != Acceleration():
+                plain = build(*shape)
+                acceleration.check(arguments.device)
+                model.accelerations = tuple(acceleration.apply(model.network))
+            row = {"dtype": dtype, "accelerations": model.accelerations}
+            row |= measure(name, model, plain, arguments.most_rounds)
             rows.append(row)
             if not arguments.json:
                 print(

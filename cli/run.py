@@ -169,6 +169,16 @@ CacheProtocol = Annotated[
         "--cache-protocol", help="two-phase, or single-phase (block-causal only).", default_is="two-phase", panel=SPREAD
     ),
 ]
+Quantize = Annotated[
+    str | None, _option("--quantize", help="8-bit weights and activations in the layers: w8a8.", panel=WHERE)
+]
+MergeQkv = Annotated[
+    bool | None,
+    _option("--merge-qkv", help="One product for query, key and value, one for gate and up.", panel=WHERE),
+]
+Compile = Annotated[
+    bool | None, _option("--compile", help="torch.compile, on CUDA with graphs; the first rounds wait.", panel=WHERE)
+]
 CommTimeout = Annotated[
     float | None,
     _option("--comm-timeout", help="Most seconds to wait for another process.", default_is="120", panel=SPREAD),
@@ -231,6 +241,9 @@ def run(
     data_parallel: DataParallel = None,
     cache_protocol: CacheProtocol = None,
     comm_timeout: CommTimeout = None,
+    quantize: Quantize = None,
+    merge_qkv: MergeQkv = None,
+    compile: Compile = None,
     runs_dir: RunsDir = None,
     fresh: New = False,
     dry_run: DryRun = False,

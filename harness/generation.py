@@ -50,6 +50,7 @@ def generate_missing(
         PrerequisiteError: there is no room for the weights.
     """
     lm = _answering(job, clock, crew)
+    _note_accelerations(writer, lm)
     running = Running()
     for sample in writer.samples:
         if sample.id in writer.done:
@@ -70,6 +71,14 @@ def generate_missing(
     finally:
         reporter.ended()
     return len(missing)
+
+
+def _note_accelerations(writer: RunWriter, lm: AnsweringLM) -> None:
+    """Record what was really done to the network; the settings say what was asked."""
+    done = getattr(getattr(lm.answerer.decoder, "model", None), "accelerations", ())
+    if done != writer.record.environment.accelerations:
+        environment = writer.record.environment.model_copy(update={"accelerations": done})
+        writer.update(writer.record.model_copy(update={"environment": environment}))
 
 
 def assist(job: Job, folder: Path, missing: Sequence[Document], crew: Crew, clock: Clock | None = None) -> None:

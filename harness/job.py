@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.harness.acceleration import acceleration_of
 from lopa_bench.harness.code_scoring import scoring_settings
 from lopa_bench.harness.code_task import CodeTask
 from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process, source_of_model
@@ -53,6 +54,7 @@ def prepare(spec: RunSpec) -> Job:
     set_up_process(settings)
     device, dtype = device_and_dtype(settings)
     spread = settle(settings, device)
+    acceleration_of(settings).check(device, spread.shape.tensor)
     source = source_of_model(settings)
     source.unloaded_decoder()
     source.check()

@@ -9,11 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.harness.acceleration import acceleration_of
 from lopa_bench.harness.settings import Settings
 from lopa_bench.results.schema import Environment, ModelInfo
 
 if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
+    from lopa_bench.models.acceleration import Acceleration
     from lopa_bench.models.config import ModelConfig
     from lopa_bench.models.language_model import LanguageModel
     from lopa_bench.models.tensor_parallel import TensorGroup
@@ -110,6 +112,11 @@ class ModelSource:
 
         return decoder_type(str(self.settings["decoder"]))(model, self.settings.config)
 
+    @property
+    def acceleration(self) -> Acceleration:
+        """What is to be done to the network once it is loaded."""
+        return acceleration_of(self.settings)
+
     def load(self, device: str, dtype: str, tensor_group: TensorGroup | None = None) -> LanguageModel:
         """Read the weights, the adapter merged in; once where `loaded_models.models_kept` is in force.
 
@@ -122,7 +129,7 @@ class ModelSource:
         offline = bool(self.settings["offline"])
         shared = {} if tensor_group is None else {"tensor_group": tensor_group}
         return kept(
-            (self.name, adapter, force, device, dtype),
+            (self.name, adapter, force, device, dtype, self.acceleration),
             lambda: load_model(
                 self.name,
                 adapter=adapter,
@@ -130,6 +137,7 @@ class ModelSource:
                 device=device,
                 dtype=dtype,
                 offline=offline,
+                acceleration=self.acceleration,
                 **shared,
             ),
         )

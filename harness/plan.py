@@ -111,7 +111,14 @@ def make_plan(
         prompts_too_long=length > answerer.max_prompt_tokens,
         num_parameters=count_parameters(config),
         memory=estimate_memory(
-            config, dtype, capacity, branches, window=1 if config.causal else budget, batch_size=answerer.batch_size
+            config,
+            dtype,
+            capacity,
+            branches,
+            window=1 if config.causal else budget,
+            batch_size=answerer.batch_size,
+            eight_bit=settings["quantize"] is not None,
+            tensor_parallel=int(settings["tensor_parallel"] or 1),
         ),
         device=device,
         dtype=dtype,

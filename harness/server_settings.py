@@ -23,7 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "tokenizer": None,
 }
 # The server has a device, a precision and weights of its own, and tells nothing of its rounds.
-ITS_OWN = ("adapter", "force_adapter", "device", "dtype", "trace")
+ITS_OWN = ("adapter", "force_adapter", "device", "dtype", "trace", "quantize", "merge_qkv", "compile")
 
 
 @dataclass(frozen=True, kw_only=True)

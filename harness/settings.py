@@ -58,7 +58,6 @@ DEFAULTS: dict[str, Any] = {
     **SPREAD_DEFAULTS,
     **SERVER_DEFAULTS,
 }
-YES_OR_NO = ("force_adapter", "chat", "multiturn", "bos", "stops_apply", "allow_code_execution", "offline", "trace")
 FOR_PROGRAMS = ("cleanup", "scorer", "isolation", "min_call_s")
 
 
@@ -66,11 +65,10 @@ FOR_PROGRAMS = ("cleanup", "scorer", "isolation", "min_call_s")
 class RunSpec:
     """What was asked; None stands for what was not said.
 
-    `options` are the decoder's, under any spelling it knows. `limit`, `samples` and `subset` choose the problems
-    (see `problem_choice`); `warmup` generations come before the clock runs. `allow_code_execution`, `cleanup`,
-    `scorer`, `isolation` and `min_call_s` are for tasks that run the answers, see `code_scoring`. `devices` to
-    `comm_timeout` spread the run over processes, see `spread`. `dry_run` stops at
-    the plan, `fresh` begins a new run though one with the same settings exists.
+    `options` are the decoder's, under any spelling it knows; `limit`, `samples` and `subset` choose problems (see
+    `problem_choice`); `allow_code_execution` to `min_call_s` are for tasks that run the answers (see `code_scoring`);
+    `devices` to `comm_timeout` spread the run over processes (see `spread`); `quantize` to `compile` are done to the
+    network. `dry_run` stops at the plan, `fresh` begins a new run though one with the same settings exists.
     """
 
     task: str | None = None
@@ -111,6 +109,9 @@ class RunSpec:
     data_parallel: int | None = None
     cache_protocol: str | None = None
     comm_timeout: float | None = None
+    quantize: str | None = None
+    merge_qkv: bool | None = None
+    compile: bool | None = None
     base_url: str | None = None
     api_key_env: str | None = None
     concurrency: int | None = None
@@ -119,6 +120,9 @@ class RunSpec:
     dry_run: bool = False
     fresh: bool = False
     command: tuple[str, ...] = ()
+
+
+YES_OR_NO = tuple(name for name, one in RunSpec.__dataclass_fields__.items() if one.type == "bool | None")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ class LanguageModel:
 
     vocabulary: VocabularyPart | None = None
     """The ids that this process's logits speak of, where several hold the network together; None for all."""
+    accelerations: tuple[str, ...] = ()
+    """What was done to the network after its weights were read, for records."""
 
     def __init__(self, network: Transformer, name: str = "model") -> None:
         self.network = network.eval().requires_grad_(False)

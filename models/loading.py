@@ -28,6 +28,7 @@ from lopa_bench.models.weights import (
 )
 
 if TYPE_CHECKING:
+    from lopa_bench.models.acceleration import Acceleration
     from lopa_bench.models.adapters import Adapter
     from lopa_bench.models.tensor_parallel import Part, TensorGroup
 
@@ -63,6 +64,7 @@ def load_model(
     revision: str | None = None,
     offline: bool = False,
     tensor_group: TensorGroup | None = None,
+    acceleration: Acceleration | None = None,
 ) -> LanguageModel:
     """Load a checkpoint, its LoRA adapter merged in where one is given.
 
@@ -76,6 +78,7 @@ def load_model(
         revision: branch, tag or commit of a hub id.
         offline: use only what the hub's cache already holds.
         tensor_group: processes that hold the network together, each reading its own part of the weights only.
+        acceleration: what is done to the network once it has its weights.
 
     Raises:
         ConfigError: more processes in the group than the network has heads.
@@ -98,7 +101,9 @@ def load_model(
     _fill(network, places, family, place, wanted, parts)
     if lora is not None:
         (lora.narrowed(parts) if parts else lora).merge_into(network)
-    return LanguageModel(network, name=str(name_or_dir))
+    model = LanguageModel(network, name=str(name_or_dir))
+    model.accelerations = tuple(acceleration.apply(network)) if acceleration is not None else ()
+    return model
 
 
 def check_checkpoint(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from lopa_bench.models.attention import attend, attend_with_prefix
 from lopa_bench.models.cache import KVCache
 from lopa_bench.models.config import ModelConfig
+from lopa_bench.models.rotary import Rotary, in_halves_on_cpu, rotate
 
 if TYPE_CHECKING:
     from lopa_bench.models.tensor_parallel import VocabularyPart
@@ -36,63 +36,6 @@ class RMSNorm(nn.Module):
         return F.rms_norm(hidden, hidden.shape[-1:], self.weight, self.eps)
 
 
-def in_halves_on_cpu(hidden: Tensor) -> bool:
-    """Whether a 16-bit forward runs on a CPU, where torch's own forms of small operations take twice the time needed.
-
-    There the matrix products can be so fast that these operations decide. In float32 torch's forms stay: they round as
-    the authors' programs do, and a token may hang on the last bit.
-    """
-    return hidden.device.type == "cpu" and hidden.dtype.itemsize == 2 and torch.is_inference_mode_enabled()
-
-
-def rope_frequencies(config: ModelConfig) -> Tensor:
-    """Inverse frequencies [head_dim / 2] of the rotary embedding (RoFormer), with Llama 3's scaling where asked."""
-    exponent = torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim
-    frequencies = 1.0 / config.rope_theta**exponent
-    if config.rope_scaling is None:
-        return frequencies
-    scaling = config.rope_scaling
-    factor, original = scaling["factor"], scaling["original_max_position_embeddings"]
-    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
-    wavelength = 2 * math.pi / frequencies
-    # Long waves are slowed by the factor, short ones kept, those between blended.
-    blend = ((original / wavelength - low) / (high - low)).clamp(0.0, 1.0)
-    return (1 - blend) * frequencies / factor + blend * frequencies
-
-
-class Rotary:
-    """Cosine and sine tables of the rotary embedding, made when first needed and grown on demand."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        self.config = config
-        self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
-
-    def tables(self, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, each at least [stop, head_dim / 2], on the device and in the dtype of `like`."""
-        key = (like.device, like.dtype)
-        known = self._tables.get(key)
-        if known is None or known[0].shape[0] < stop:
-            size = max(256, 1 << (stop - 1).bit_length())
-            # Outside inference mode, so that tables made while decoding can serve training too.
-            with torch.inference_mode(False), torch.no_grad():
-                angles = torch.outer(torch.arange(size).float(), rope_frequencies(self.config))
-                known = (angles.cos().to(like.device, like.dtype), angles.sin().to(like.device, like.dtype))
-            self._tables[key] = known
-        return known
-
-
-def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Apply RoPE to [B, H, T, head_dim]; tables broadcast to [B, 1, T, head_dim / 2]."""
-    first, second = heads.chunk(2, dim=-1)
-    if in_halves_on_cpu(heads):
-        out = torch.empty_like(heads)
-        left, right = out.chunk(2, dim=-1)
-        torch.mul(first, cosine, out=left).addcmul_(second, sine, value=-1)
-        torch.mul(second, cosine, out=right).addcmul_(first, sine)
-        return out
-    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
-
-
 class Window(NamedTuple):
     """Where the tokens of one row, or of a part of it, stand, and what they may see.
 
@@ -112,11 +55,16 @@ class Window(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions, over a cache or without one."""
+    """Grouped-query attention with rotary positions, over a cache or without one.
+
+    `qkv_proj` stands in place of the three projections once they are merged (see `merged`).
+    """
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
         self.layer = layer
+        self.qkv_proj: nn.Module | None = None
+        self.qkv_sizes = [0, 0, 0]
         self.head_dim = config.head_dim
         query_size, kv_size = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
         self.q_proj = nn.Linear(config.hidden_size, query_size, bias=config.qkv_bias)
@@ -126,17 +74,26 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(config.head_dim, config.norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.head_dim, config.norm_eps) if config.qk_norm else None
 
-    def forward(self, hidden: Tensor, step: Step) -> Tensor:
-        """Attend from [B, T, hidden_size]; `step` says where the window stands and what it may see."""
-        query, key, value = (self._heads(proj(hidden)) for proj in (self.q_proj, self.k_proj, self.v_proj))
+    def project(self, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values [B, heads, T, head_dim] of [B, T, hidden_size], rotated to their positions."""
+        if self.qkv_proj is None:
+            projected: Sequence[Tensor] = (self.q_proj(hidden), self.k_proj(hidden), self.v_proj(hidden))
+        else:
+            projected = self.qkv_proj(hidden).split(self.qkv_sizes, dim=-1)
+        query, key, value = (self._heads(one) for one in projected)
         if self.q_norm is not None and self.k_norm is not None:
             query, key = self.q_norm(query), self.k_norm(key)
-        query, key = rotate(query, step.cosine, step.sine), rotate(key, step.cosine, step.sine)
-        if len(step.windows) == 1:
-            out = self._mix(query, key, value, step.windows[0])
-        else:
-            out = self._mix_apart(query, key, value, step.windows)
-        return self.o_proj(out.transpose(1, 2).flatten(2))
+        return rotate(query, cosine, sine), rotate(key, cosine, sine), value
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, windows: Sequence[Window]) -> Tensor:
+        """Attend; the windows say where they stand and what they may see."""
+        if len(windows) == 1:
+            return self._mix(query, key, value, windows[0])
+        return self._mix_apart(query, key, value, windows)
+
+    def join(self, mixed: Tensor) -> Tensor:
+        """Map the heads' results [B, heads, T, head_dim] to [B, T, hidden_size]."""
+        return self.o_proj(mixed.transpose(1, 2).flatten(2))
 
     def _heads(self, projected: Tensor) -> Tensor:
         return projected.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
@@ -161,17 +118,21 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """SwiGLU feed-forward (Shazeer 2020)."""
+    """SwiGLU feed-forward (Shazeer 2020); `gate_up_proj` stands in place of two projections once they are merged."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.gate_up_proj: nn.Module | None = None
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [..., hidden_size] to itself."""
-        return self.down_proj(F.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
+        if self.gate_up_proj is None:
+            return self.down_proj(F.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
+        gate, up = self.gate_up_proj(hidden).chunk(2, dim=-1)
+        return self.down_proj(F.silu(gate) * up)
 
 
 class Layer(nn.Module):
@@ -186,7 +147,16 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, step: Step) -> Tensor:
         """Map [B, T, hidden_size] to itself."""
-        hidden = hidden + self.attention(self.attention_norm(hidden), step)
+        query, key, value = self.before(hidden, step.cosine, step.sine)
+        return self.after(hidden, self.attention.mix(query, key, value, step.windows))
+
+    def before(self, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All that comes before the attention; no cache is touched."""
+        return self.attention.project(self.attention_norm(hidden), cosine, sine)
+
+    def after(self, hidden: Tensor, mixed: Tensor) -> Tensor:
+        """All that comes after it; `hidden` is the layer's own input."""
+        hidden = hidden + self.attention.join(mixed)
         return hidden + self.mlp(self.mlp_norm(hidden))
 
 

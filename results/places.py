@@ -13,7 +13,8 @@ class Environment(Record):
     `code` is a sha256 of this program's sources that decide answers, empty where that was not recorded. `world_size`
     are the processes that worked together, `groups` the sizes of the groups that they really made: dp (samples), bp
     (branches of a round), tp (parts of the network); `num_devices` those that make one answer. `communication` is the
-    backend and the cache protocol.
+    backend and the cache protocol. `accelerations` is what was done to the loaded network: which kernel multiplies
+    8-bit numbers, what was merged and compiled.
     """
 
     python: str = ""
@@ -28,6 +29,7 @@ class Environment(Record):
     world_size: NonNegativeInt = 1
     groups: dict[str, int] = {}
     communication: str = ""
+    accelerations: tuple[str, ...] = ()
     code: str = ""
     git_commit: str | None = None
     git_dirty: bool | None = None
