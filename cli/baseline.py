@@ -47,6 +47,10 @@ def accept(
     tpf: Tpf = None,
     forwards: Forwards = None,
     tps: Tps = None,
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
 ) -> None:
     """Write runs into a baseline file; several runs of one cell are its repeats. Unfinished or failed ones are refused.
 
@@ -58,6 +62,7 @@ def accept(
     from lopa_bench.results.bounds import Bounds, bounds_from
     from lopa_bench.results.store import load_run
 
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     if not why.strip():
         raise ConfigError("--why is empty; say in a few words why these runs are what later ones are held to")
     if out.exists() and not out.is_file():
@@ -69,7 +74,7 @@ def accept(
     old = read_baseline(out) if out.exists() else None
     new = baselines.accept(old, [load_run(run, runs_dir) for run in runs], _acceptance(who, why), stages)
     write_baseline(out, new)
-    shared.print_table(_changes(old, new))
+    shared.print_table(_changes(old, new), format)
     typer.echo(f"written to {out}; commit it together with the change that it accepts", err=True)
 
 

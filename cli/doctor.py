@@ -22,7 +22,21 @@ Model = Annotated[
 ]
 
 
-def doctor(device: Device = "cpu", model: Model = None, json: shared.Json = False) -> None:
+Part = Annotated[
+    str, typer.Option(help="With --csv, --markdown, --latex: versions, devices, isolation, tasks or checks.")
+]
+PARTS = ("versions", "devices", "isolation", "tasks", "checks")
+
+
+def doctor(
+    device: Device = "cpu",
+    model: Model = None,
+    part: Part = "checks",
+    json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
+) -> None:
     """Print versions, devices and isolation, and check the decoders on tiny networks; exit 1 when a check fails.
 
     Example: lopa-bench doctor --device cuda
@@ -32,20 +46,21 @@ def doctor(device: Device = "cpu", model: Model = None, json: shared.Json = Fals
     from lopa_bench.harness.equivalence import checkpoint_checks, checks
     from lopa_bench.harness.sandbox import ways
 
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    shared.one_of("part", part, PARTS)
     device = environment.choose_device(device)
     versions, backends, isolation = environment.versions(), environment.backends(), ways()
     folder = os.environ.get("LOPA_BENCH_DATA")
     tasks = fitness_of_tasks(Path(folder).expanduser() if folder else None)
-    if not json:
-        shared.print_table(_versions(versions))
-        shared.print_table(_backends(backends))
-        shared.print_table(_isolation(isolation))
-        shared.print_table(_tasks(tasks))
+    found = (_versions(versions), _backends(backends), _isolation(isolation), _tasks(tasks))
+    if format == "table":
+        for table in found:
+            shared.print_table(table)
     outcomes = [*(checkpoint_checks(model, device) if model else []), *checks(device)]
-    if json:
+    if format == "json":
         _print_json(versions, backends, isolation, tasks, outcomes)
     else:
-        shared.print_table(_checks(outcomes))
+        shared.print_table(dict(zip(PARTS, (*found, _checks(outcomes)), strict=True))[part], format)
     raise typer.Exit(0 if all(outcome.ok for outcome in outcomes) else 1)
 
 

@@ -31,6 +31,9 @@ def verify(
     ] = "two-phase",
     comm_timeout: Annotated[float, typer.Option(help="Seconds to wait for another process.")] = 120.0,
     json: shared.Json = False,
+    csv: shared.Csv = False,
+    markdown: shared.Markdown = False,
+    latex: shared.Latex = False,
 ) -> None:
     """Replay reference cases and compare tokens and calls; exit 1 when any differs.
 
@@ -47,6 +50,7 @@ def verify(
     from lopa_bench.harness.verify import read_cases
     from lopa_bench.harness.verify import verify as run
 
+    format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     total = len(read_cases(cases, decoder))
     check_protocol(cache_protocol)
     world_size = world_of()
@@ -55,7 +59,7 @@ def verify(
         raise typer.Exit(launch(sys.argv[1:], devices, comm_timeout))
     with as_rank(), joined(shape, device.partition(":")[0], comm_timeout) if world_size else nullcontext() as world:
         speaks = world is None or world.rank == 0
-        with _progress(total, hidden=json or not speaks) as advance:
+        with _progress(total, hidden=format != "table" or not speaks) as advance:
             tallies = run(
                 cases,
                 models_dir=models_dir,
@@ -66,15 +70,15 @@ def verify(
                 tensor_group=None if world is None else tensor_group(world),
             )
         if speaks:
-            _tell(tallies, json)
+            _tell(tallies, format)
 
 
-def _tell(tallies: list[Any], json: bool) -> None:
+def _tell(tallies: list[Any], format: str) -> None:
     """Print what came of the cases; exit 1 when any differs."""
-    if json:
+    if format == "json":
         shared.print_json(_as_document(tallies))
     else:
-        _print(tallies)
+        _print(tallies, format)
     if any(tally.failures for tally in tallies):
         raise typer.Exit(1)
 
@@ -132,12 +136,17 @@ def _table(tallies: list[Any]) -> Table:
     return Table(columns, rows)
 
 
-def _print(tallies: list[Any]) -> None:
-    shared.print_table(_table(tallies))
+def _print(tallies: list[Any], format: str) -> None:
+    """Print the table, and what it does not hold below it, or beside it where stdout is one document."""
+    shared.print_table(_table(tallies), format)
+    aside = format != "table"
     for tally in tallies:
         if tally.num_skipped:
-            typer.echo(f"{tally.decoder}: {tally.num_skipped} cases have full attention, for which one phase cannot do")
+            typer.echo(
+                f"{tally.decoder}: {tally.num_skipped} cases have full attention, for which one phase cannot do",
+                err=aside,
+            )
         for failure in tally.failures:
-            typer.echo(f"{failure.id}: {failure.difference}")
+            typer.echo(f"{failure.id}: {failure.difference}", err=aside)
     failed = sum(len(tally.failures) for tally in tallies)
-    typer.echo(f"{failed} {'case differs' if failed == 1 else 'cases differ'}" if failed else "all equal")
+    typer.echo(f"{failed} {'case differs' if failed == 1 else 'cases differ'}" if failed else "all equal", err=aside)
