@@ -56,7 +56,8 @@ class TorchCommunicator:
     def all_gather(self, part: Tensor) -> Tensor:
         """See `Communicator`; begins a round's count."""
         rows = self._gather(part)
-        self._exchanges.append(Exchange(gathered_bytes=rows.numel() * rows.element_size()))
+        num_values = rows.numel() + self.size  # with each process's duration
+        self._exchanges.append(Exchange(gathered_bytes=num_values * rows.element_size()))
         return rows
 
     def broadcast(self, tensor: Tensor, source: int) -> None:

@@ -71,8 +71,17 @@ def launch(
     finally:
         # A stopped process obeys nothing but a kill.
         context.close(death_sig=signal.SIGKILL, timeout=GRACE_S)
+        _close_logs(context)  # type: ignore[arg-type]
         if not keep:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _close_logs(context: SubprocessContext) -> None:
+    """Close the files of processes that ended by themselves, which the engine leaves open."""
+    for handler in context.subprocess_handlers.values():
+        for stream in (handler._stdout, handler._stderr):
+            if stream is not None:
+                stream.close()
 
 
 def _environment(rank: int, num_ranks: int, scratch: Path) -> dict[str, str]:
