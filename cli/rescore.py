@@ -42,11 +42,12 @@ def rescore(
 
     Example: lopa-bench rescore last --scorer evalplus --allow-code-execution
     """
-    from lopa_bench.harness.rescore import chosen, rescore
+    from lopa_bench.harness.rescore import check_has_answers, chosen, rescore
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     stored = load_run(run, runs_dir)
+    check_has_answers(stored)
     asked = chosen(
         stored.record,
         allow_code_execution=allow_code_execution,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,15 @@ def export(run: StoredRun, format: str, out: Path | None = None, data_dir: Path 
     if not run.samples:
         raise ResultsError(f"run {run.path.name} holds no answers: there is nothing to export")
     out = run.path / FOLDER if out is None else out.expanduser()
+    written = _written(run, format, out, data_dir)
+    lacking = run.record.task.num_documents - len(run.samples)
+    if lacking > 0:
+        note = f"the run is unfinished: it lacks {lacking} of {run.record.task.num_documents} answers"
+        written = replace(written, notes=(note, *written.notes))
+    return written
+
+
+def _written(run: StoredRun, format: str, out: Path, data_dir: Path | None) -> Exported:
     if format == "csv":
         return _csv(run, out)
     configuration = dict(run.record.configuration)
@@ -101,6 +110,8 @@ def _evalplus(run: StoredRun, out: Path, configuration: dict[str, Setting]) -> E
             f"evalplus has no tests for task {task.name}; runs of humaneval, humaneval+ and mbpp+ can be exported so"
         )
     answered = [sample for sample in run.samples if sample.extracted is not None]
+    if not answered:
+        raise ResultsError(f"run {run.path.name} holds no programs: its {len(run.samples)} samples are errors")
     documents = documents_of(run, task, answered, same_prompts=False)
     names = [str(document.metadata["task_id"]) for document in documents]
     path = _file(out, ".jsonl", "samples.jsonl")

@@ -41,6 +41,8 @@ def write(run: StoredRun, out: Path, configuration: Mapping[str, Setting]) -> tu
 
     task = task_of(configuration)
     judged = [sample for sample in run.samples if sample.status == "ok" and sample.scores]
+    if not judged:
+        raise ResultsError(f"run {run.path.name} has no score to export: none of its answers has a verdict")
     documents = documents_of(run, task, judged, same_prompts=not _value(configuration, "chat"))
     name = lm_eval_name(task.name)
     rows = [row for pair in zip(documents, judged, strict=True) for row in _rows(task, *pair)]

@@ -89,6 +89,20 @@ def rescore(
     return Rescored(run, before, after, changed, scoring)
 
 
+def is_judgeable(sample: SampleRecord) -> bool:
+    """Whether there is an answer to judge."""
+    return sample.status == "ok" or sample.has_scorer_error
+
+
+def check_has_answers(run: StoredRun) -> None:
+    """Refuse a run of which nothing can be judged: that would come to no verdict and look like one."""
+    if not any(map(is_judgeable, run.samples)):
+        there = f"its {len(run.samples)} samples are errors" if run.samples else "it holds no samples"
+        raise ResultsError(
+            f"run {run.path.name} has no answer to judge: {there}; the command that made it goes on with it"
+        )
+
+
 def wants_judging(run: StoredRun, task: Task) -> str | None:
     """Return why a run's answers must be judged again before `task` may add to them, or None."""
     wanted = scoring_of(task)
@@ -150,7 +164,7 @@ def _judge(run: StoredRun, task: Task, documents: list[Document], on_progress: P
     judgeable = [
         (index, sample, document)
         for index, (sample, document) in enumerate(zip(run.samples, documents, strict=True))
-        if sample.status == "ok" or sample.has_scorer_error
+        if is_judgeable(sample)
     ]
     numbers = itertools.count(1)
     num_workers = min(os.cpu_count() or 1, MOST_WORKERS) if isinstance(task, CodeTask) else 1

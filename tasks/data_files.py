@@ -244,7 +244,7 @@ def check_rows(split: Split, source: Path | str, numbered: Numbered, sha256: str
 def _fault(split: Split, row: Row) -> str:
     for name, kind in split.fields.items():
         if not isinstance(row.get(name), kind):
-            found = "no such field" if name not in row else f"a {type(row[name]).__name__}"
+            found = "no such field" if name not in row else f"it is {type(row[name]).__name__}"
             return (
                 f"field '{name}' of {split.data} is missing or of another kind ({found}); found the fields "
                 f"{', '.join(map(str, row)) or 'none'}, {split.data} has {', '.join(split.fields)}"

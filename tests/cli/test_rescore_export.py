@@ -77,3 +77,13 @@ def test_a_blocked_run_ends_with_1(call: Call, data_dir: Path, monkeypatch: pyte
     assert code == 0 and "accuracy n/a -> 0.0%" in out
     code, out, err = call(*words)
     assert code == 0 and "nothing was generated" in err
+
+
+@pytest.mark.parametrize(("is_error", "words"), [(True, "its 1 samples are errors"), (False, "it holds no samples")])
+def test_a_run_without_answers_is_not_judged(call: Call, is_error: bool, words: str) -> None:
+    call("run", "-t", "mini-maths", "-d", "ar", "-n", "1", "--warmup", "0", "--max-new-tokens", "4")
+    [samples] = Path("runs").glob("0001-*/samples.jsonl")
+    one = json.loads(samples.read_text()) | {"status": "error", "error": "decoding failed", "scores": {}}
+    samples.write_text(json.dumps(one | {"correct": None}) + "\n" if is_error else "")
+    code, out, err = call("rescore", "last")
+    assert (code, out) == (2, "") and "has no answer to judge" in err and words in err

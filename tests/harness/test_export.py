@@ -57,6 +57,14 @@ def test_csv_has_a_row_for_every_sample(make: Make) -> None:
     assert named.read_bytes() == path.read_bytes()
 
 
+def test_an_unfinished_run_is_told(make: Make) -> None:
+    stored = make("mini-maths")
+    assert export(stored, "csv").notes == ()
+    samples = stored.path / "samples.jsonl"
+    samples.write_text(samples.read_text().splitlines()[0] + "\n")
+    assert export(load_run(stored.path), "csv").notes == ("the run is unfinished: it lacks 2 of 3 answers",)
+
+
 def test_lm_evals_own_run_of_the_same_model_leaves_the_same_samples(
     make: Make, diffusion_checkpoint: Path, data_dir: Path, tmp_path: Path
 ) -> None:
@@ -182,3 +190,15 @@ def test_what_cannot_be_exported_is_told(
         writer.finish(summarise(writer.record, writer.samples))
     with pytest.raises(ResultsError, match="has no score to export: no score: the scorer failed on 1"):
         export(load_run(programs.path), "lm-eval")
+    with pytest.raises(ResultsError, match="none of its answers has a verdict"):
+        export(with_errors(maths), "lm-eval")
+    with pytest.raises(ResultsError, match="holds no programs: its 3 samples are errors"):
+        export(with_errors(programs), "evalplus")
+
+
+def with_errors(stored: StoredRun) -> StoredRun:
+    """Make an error of every sample of a run."""
+    changes = {"status": "error", "scores": {}, "correct": None, "extracted": None}
+    samples = [one.model_copy(update=changes).model_dump_json() for one in stored.samples]
+    (stored.path / "samples.jsonl").write_text("\n".join(samples) + "\n")
+    return load_run(stored.path)

@@ -135,7 +135,7 @@ DAMAGED = {
         '\n{"problem": "x", "solution": "y"}\n',
         r"line 2: field 'question' of gsm8k is missing .* fields problem, solution, gsm8k has question, answer",
     ),
-    "a number where a text is due": ('{"question": 3, "answer": "x"}\n', r"line 1: field 'question' .*\(a int\)"),
+    "a number where a text is due": ('{"question": 3, "answer": "x"}\n', r"line 1: field 'question' .*\(it is int\)"),
     "twice the same": (
         lines([*ROWS[:4], ROWS[1]]),
         r"line 5: the question 'What is 1 \+ 1\?' is that of line 2 too; its sha256",
