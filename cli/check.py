@@ -138,9 +138,11 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
     import json
 
     from lopa_bench.results import gate_output
-    from lopa_bench.results.jsonl import replace_file
+    from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 
     if junit is not None:
+        with sentence_on_os_error("make", junit.parent):
+            junit.parent.mkdir(parents=True, exist_ok=True)
         replace_file(junit, gate_output.junit(verdict))
     if format == "json":
         typer.echo(json.dumps(gate_output.document(verdict, baseline), indent=2, ensure_ascii=False))
@@ -149,16 +151,23 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
     elif every_gate:
         shared.print_table(gate_output.gates_table(verdict), format)
     else:
-        shared.print_table(gate_output.cells_table(verdict), format)
         failed = gate_output.gates_table(verdict, failed=True)
-        if failed.rows:
-            shared.print_table(failed, format)
+        shared.print_tables([gate_output.cells_table(verdict), *([failed] if failed.rows else [])], format)
     if github:
         for line in gate_output.github_lines(verdict):
             typer.echo(line, err=format != "table")
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:
-            from lopa_bench.results.tables import render
+            _add_to_summary(Path(summary), verdict)
 
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(render(gate_output.gates_table(verdict), "markdown") + "\n")
+
+def _add_to_summary(path: Path, verdict: Verdict) -> None:
+    """Add the table to a job's summary; a summary that cannot be written changes neither verdict nor exit code."""
+    from lopa_bench.results.gate_output import gates_table
+    from lopa_bench.results.tables import render
+
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(render(gates_table(verdict), "markdown") + "\n")
+    except OSError as error:
+        typer.echo(f"the job's summary {path} cannot be written: {error.strerror}", err=True)

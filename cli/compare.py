@@ -65,9 +65,7 @@ def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool) -> None:
     else:
         shown = [tables.figures_table(outcomes), tables.flips_table(outcomes), tables.settings_table(outcomes)]
         shown += [tables.flipped_table(outcomes)] if show_flips else []
-    for table in shown:
-        if table.rows:
-            shared.print_table(table, format)
+    shared.print_tables([table for table in shown if table.rows], format)
     for outcome in outcomes:
         _print_words(outcome, tables.short_name(outcome, outcomes), to_stderr=format != "table")
 

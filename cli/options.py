@@ -51,6 +51,14 @@ def print_json(document: object) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+def print_tables(tables: Sequence[Table], format: str = "table") -> None:
+    """Print tables to stdout one after another; in Markdown an empty line between keeps each from the next's rows."""
+    for index, table in enumerate(tables):
+        if index and format in ("markdown", "latex"):
+            typer.echo()
+        print_table(table, format)
+
+
 def print_table(table: Table, format: str = "table") -> None:
     """Print a table to stdout in `format`; in colour only where there is a terminal."""
     from lopa_bench.results.tables import render

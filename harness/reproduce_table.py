@@ -93,7 +93,8 @@ def _unmeasured(one: Reproduction, figure: PublishedRow) -> Row:
 
 
 def _source_note(figure: PublishedRow) -> str:
-    return f"expected: {figure.source.rpartition(', ')[0]}; nothing in that column was measured here"
+    source = figure.source.removesuffix(f", {figure.row}")
+    return f"expected: {source}; nothing in that column was measured here"
 
 
 def _remarks(done: Sequence[Reproduction]) -> list[str]:

@@ -28,6 +28,8 @@ def read_baseline(path: Path) -> Baseline:
     advice = "restore it from version control or write it anew with `lopa-bench baseline accept`"
     try:
         document: Any = json.loads(raw)
+        if not isinstance(document, dict) or not {"baseline_version", "cells"} <= set(document):
+            raise ValueError("it holds no baseline_version and cells, so it is no baseline file")
         version = document["baseline_version"]
         if isinstance(version, int) and version > BASELINE_VERSION:
             raise SchemaTooNew(

@@ -97,6 +97,9 @@ def bounds_from(max_drop: str | None, tpf: str | None, forwards: str | None, tps
     """Read the bounds of a command line; those not given stay None."""
     bound = {"tpf": tpf, "forwards": forwards, "tps": tps}
     parsed = {name: parse_bound(text, f"--{name}") for name, text in bound.items() if text is not None}
+    for name in ("tpf", "tps"):
+        if name in parsed and parsed[name].kind == "relative" and parsed[name].value >= 1:
+            raise ConfigError(f"--{name} {bound[name]} can never be exceeded: nothing drops by more than all of it")
     if parsed.get("tps", Bound(kind="absolute")).kind == "exact":
         raise ConfigError("--tps exact would fail on every run: a speed is never the same twice; give a percentage")
     return Bounds(max_drop=None if max_drop is None else parse_max_drop(max_drop), **parsed)

@@ -120,7 +120,7 @@ def compare(before: Side, after: Side, *, noise: Sequence[NoiseCell] = (), force
     if withheld:
         changes = [replace(one, change=None, interval=None, remark="confounded") for one in changes]
     flipped = flips(pairs)
-    warnings = [*_confounding(found, force), *_coverage(before, after, pairs), *_small(pairs)]
+    warnings = [*_itself(before, after), *_confounding(found, force), *_coverage(before, after, pairs), *_small(pairs)]
     if (scopes := scope_warning(before.record, after.record)) is not None:
         warnings.append(scopes)
     warnings += _numeric(found, noise) + _unsteady(noise) + _same_answers(before, after, pairs, found)
@@ -192,6 +192,12 @@ def _speed(before: Side, after: Side, pairs: Sequence[Pair], noise: Sequence[Noi
     within = 1 / limit <= change.change <= limit
     words = "within" if within else "beyond"
     return replace(change, remark=f"{words} this machine's noise ({limit:.2f}x between equal runs, {NOISE_LEVEL:.0%})")
+
+
+def _itself(before: Side, after: Side) -> list[str]:
+    """Say that a run was set beside itself, which tells nothing."""
+    one, other = before.record, after.record
+    return [f"{one.id} is compared with itself"] if (one.id, one.created) == (other.id, other.created) else []
 
 
 def _confounding(found: list[Difference], force: bool) -> list[str]:

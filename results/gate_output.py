@@ -37,7 +37,15 @@ def cells_table(verdict: Verdict) -> Table:
     keys = ("cell", "run", "accuracy", "tpf", "rounds", "model calls", "positions", SPEED, "outcome")
     titles = {"tpf": "TPF"}
     columns = [Column(key, titles.get(key, key)) for key in keys]
-    return Table(columns, rows, "", (closing_line(verdict), *verdict.notes))
+    return Table(columns, rows, "", (closing_line(verdict), *verdict.notes, *_remarks(verdict)))
+
+
+def _remarks(verdict: Verdict) -> Iterator[str]:
+    """Say what the rows of passed gates do not show: other settings or answers, a speed that could not be gated."""
+    told = {(row["cell"], row["run"], row["gate"]) for row in gates_table(verdict, failed=True).rows}
+    for one in verdict.results:
+        if one.is_notable and (one.cell, _number(one.run), one.gate) not in told:
+            yield f"{one.cell}, run {_number(one.run)}, {one.gate}: {one.reason}"
 
 
 def _moved(result: GateResult | None = None) -> str:

@@ -34,7 +34,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class GateResult:
-    """One gate of one run: what it was held to, what was found, and why that is ok or not."""
+    """One gate of one run: what it was held to, what was found, and why that is ok or not.
+
+    `is_notable`: it decides nothing, yet a reader of a passed check should know of it.
+    """
 
     cell: str
     run: str
@@ -44,6 +47,7 @@ class GateResult:
     after: float | None = None
     bound: str = ""
     reason: str = ""
+    is_notable: bool = False
 
 
 def check_run(
@@ -137,7 +141,7 @@ def _settings(checked: Checked) -> GateResult:
     """Say which settings have changed under the cell's name, as a default or the weights may; decides nothing."""
     changed = semantic(list(checked.differences))
     words = "; ".join(map(str, changed)) or "as the baseline's"
-    return GateResult(checked.cell, checked.run, "settings", Outcome.NOT_GATED, reason=words)
+    return GateResult(checked.cell, checked.run, "settings", Outcome.NOT_GATED, reason=words, is_notable=bool(changed))
 
 
 def _answers(checked: Checked) -> GateResult:
@@ -147,7 +151,9 @@ def _answers(checked: Checked) -> GateResult:
     words = f"{total - len(changed)} of {total} answers have the same tokens"
     words += f", {changed[0]} is the first that has not" if changed else ""
     left_out = "" if not changed or not checked.numeric else f" ({'; '.join(map(str, checked.numeric))})"
-    return GateResult(checked.cell, checked.run, "answers", Outcome.NOT_GATED, reason=words + left_out)
+    return GateResult(
+        checked.cell, checked.run, "answers", Outcome.NOT_GATED, reason=words + left_out, is_notable=bool(changed)
+    )
 
 
 def _accuracy(checked: Checked, bounds: Bounds) -> GateResult:

@@ -13,6 +13,7 @@ The band keeps ordinary spread from alarming; that the fastest run decides, a ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from lopa_bench.results.baseline import Cell
@@ -60,7 +61,8 @@ def check_speed(
         return result(Outcome.NOT_GATED, "no --tps bound was given", after)
     band = calibrated(cell, noise)
     if band is None or len(speeds) < FEWEST_REPEATS:
-        return result(Outcome.NOT_GATED, _lacking(len(speeds), band is not None), after)
+        undecided_for_now = result(Outcome.NOT_GATED, _lacking(len(speeds), band is not None), after)
+        return replace(undecided_for_now, is_notable=True)
     return _decide(cell, speeds, bound, band, result(Outcome.OK, "", after))
 
 

@@ -57,6 +57,36 @@ def test_under_github_s_runner_annotations_and_a_summary_come_by_themselves(
     assert "| REGRESSED |" in (tmp_path / "summary.md").read_text()
 
 
+def test_a_summary_that_cannot_be_written_changes_no_verdict(
+    call: Any, accepted: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "nowhere" / "summary.md"))
+    code, out, err = call(*CHECK, "1")
+    assert code == 0 and "ok: 6 of 6" in out and "summary.md cannot be written" in err
+
+
+def test_a_report_s_folder_is_made(call: Any, accepted: Path) -> None:
+    assert call(*CHECK, "1", "--junit", "reports/unit/report.xml")[0] == 0
+    assert ElementTree.parse("reports/unit/report.xml").getroot().tag == "testsuites"
+
+
+def test_what_a_passed_check_should_not_hide_is_said(call: Any, accepted: Path) -> None:
+    changed = [one.model_copy(update={"token_ids": (*one.token_ids, 9)}) for one in samples()]
+    store(accepted, changed, record(model={"hash": "sha256:other"}))
+    code, out, _ = call(*CHECK, "2", "--tps", "15%")
+    assert code == 0 and "answers: 0 of 20 answers have the same tokens" in " ".join(out.split())
+    assert "bundled:d2f, other weights" in out and "tokens/s: reported only" in out
+    code, out, _ = call(*CHECK, "1")
+    assert code == 0 and "answers:" not in out and "settings:" not in out
+
+
+def test_tables_in_markdown_stand_apart(call: Any, accepted: Path) -> None:
+    store(accepted, [more_work(one, 1.1) for one in samples()])
+    code, out, _ = call(*CHECK, "2", "--markdown")
+    assert code == 1 and "\n\n**gates**\n\n" in out
+
+
 def test_a_missing_baseline_is_neither_a_pass_nor_a_crash(call: Any, tmp_path: Path) -> None:
     store(tmp_path / "runs")
     code, out, err = call("check", "-b", "nowhere.json", "last")

@@ -60,6 +60,19 @@ def test_machine_readable_forms(call: Any, runs: Path) -> None:
         assert code == 0 and words in out and "n = 20" in err and "n = 20" not in out
 
 
+def test_a_run_beside_itself_is_said_to_be(call: Any, runs: Path) -> None:
+    code, out, _ = call("compare", "1", "1")
+    assert code == 0 and "0001-mini-maths-lopa is compared with itself" in out
+    assert "compared with itself" not in call("compare", "1", "2")[1]
+
+
+def test_tables_in_markdown_stand_apart(call: Any, runs: Path) -> None:
+    """A line that follows a table's last row at once is read as one more row."""
+    lines = call("compare", "1", "2", "--markdown", "--show-flips")[1].splitlines()
+    titles = [index for index, line in enumerate(lines) if line.startswith("**")]
+    assert len(titles) == 4 and all(not lines[index - 1] for index in titles[1:])
+
+
 def test_mistakes(call: Any, runs: Path) -> None:
     code, _, err = call("compare", "1")
     assert code == 2 and "needs two runs or more" in err

@@ -38,6 +38,14 @@ def test_what_is_no_drop_is_refused(text: str) -> None:
         parse_max_drop(text)
 
 
+@pytest.mark.parametrize("option", ["tpf", "tps"])
+def test_a_drop_by_all_of_it_is_no_bound(option: str) -> None:
+    given = {"max_drop": None, "tpf": None, "forwards": "150%", "tps": None}
+    assert bounds_from(**given).forwards is not None  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"--{option} 100% can never be exceeded"):
+        bounds_from(**{**given, option: "100%"})  # type: ignore[arg-type]
+
+
 def test_a_speed_can_not_be_exact() -> None:
     with pytest.raises(ConfigError, match="never the same twice"):
         bounds_from(None, None, None, "exact")
