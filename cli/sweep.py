@@ -141,7 +141,7 @@ def _name(written: Written, file: Path | None, name: str | None) -> str:
 
 def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, format: str) -> bool:
     """List the cells, run them unless it is a dry run, print the table; return whether one failed."""
-    from lopa_bench.cli.sweep_terminal import SweepTerminal
+    from lopa_bench.cli.sweep_terminal import Checking, SweepTerminal
     from lopa_bench.harness.sweep import has_failed, result_table, run_sweep
     from lopa_bench.harness.sweep_grid import cells_of
     from lopa_bench.harness.sweep_plan import plan_cells, plan_table, stored_paces, varying
@@ -149,7 +149,7 @@ def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, 
 
     command = tuple(sys.argv)
     root = runs_dir or Path(written.sweep.runs_dir or "runs")
-    planned = plan_cells(cells_of(written, root, command), consent_needed=not dry_run)
+    planned = plan_cells(cells_of(written, root, command), consent_needed=not dry_run, listener=Checking())
     paces = stored_paces(root)
     if tried := try_out(planned, paces):
         typer.echo(f"tried one answer in {tried} of {len(planned)} cells to tell the time", err=True)

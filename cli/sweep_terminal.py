@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
+
+import typer
 
 from lopa_bench.cli.execute import Terminal
 
@@ -12,6 +15,26 @@ if TYPE_CHECKING:
     from lopa_bench.harness.sweep import Outcome
     from lopa_bench.harness.sweep_plan import PlannedCell
     from lopa_bench.results.tables import Table
+
+SECONDS_BETWEEN = 10.0
+
+
+class Checking:
+    """Says on stderr, every ten seconds, how many cells of a long list are checked and how long the rest may take."""
+
+    def __init__(self) -> None:
+        self._began = self._told = monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Say so when it is time to."""
+        from lopa_bench.harness.sweep_plan import duration
+
+        now = monotonic()
+        if now - self._told < SECONDS_BETWEEN or not done:
+            return
+        self._told = now
+        left = duration((now - self._began) / done * (total - done))
+        typer.echo(f"{done} of {total} cells checked, about {left} left", err=True)
 
 
 class SweepTerminal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -67,9 +67,18 @@ def cells_of(written: Written, runs_dir: Path | None = None, command: tuple[str,
     settled = _unique([_settle(cell) for cell in found])
     kept = _without_excluded(settled, written)
     if not kept:
-        raise ConfigError(f"{written.lines.where(())}the sweep has no cell: it names no decoder and no preset")
+        raise ConfigError(f"{written.lines.where(())}the sweep has no cell: {_why_empty(written)}")
     order = list(dict.fromkeys(map(_loaded, kept)))
     return sorted(kept, key=lambda cell: order.index(_loaded(cell)))
+
+
+def _why_empty(written: Written) -> str:
+    """Name the list that is empty, or what is missing altogether."""
+    if written.sweep.exclude:
+        return "its exclusions take all of them away"
+    given = written.sweep.model_dump(exclude_unset=True, exclude={"include", "exclude"})
+    empty = [key for key, value in given.items() if value == []]
+    return f"{' and '.join(empty)} is an empty list" if empty else "it names no decoder and no preset"
 
 
 def _loaded(cell: Cell) -> tuple[str, ...]:
@@ -161,13 +170,30 @@ def _check_options(
     known = {spelling for name in decoders for spelling in _options_of(name)}
     for key in options:
         if key.replace("-", "_") not in known:
-            raise unknown_key(key, (*run_keys(), *known), lines, place, _elsewhere(key, decoders))
+            elsewhere = _elsewhere(key, decoders)
+            raise unknown_key(key, () if elsewhere else (*run_keys(), *known), lines, place, elsewhere)
+    for name in decoders:
+        _refuse_twice(name, options, lines, place)
     for name, block in blocks.items():
         for key in block:
             spellings = _options_of(name)
             if key.replace("-", "_") not in spellings:
                 remark = f" among the options of {name}"
                 raise unknown_key(key, spellings, lines, (*place, "decoder", str(name)), remark)
+        if name is not None:
+            _refuse_twice(name, block, lines, (*place, "decoder", name))
+
+
+def _refuse_twice(decoder: str, keys: Iterable[str], lines: Lines, place: Place) -> None:
+    """Refuse two spellings of one option in one place, of which only one could hold."""
+    known = _options_of(decoder)
+    written: dict[str, str] = {}
+    for key in keys:
+        option = _spelled(key, known)
+        if option in known and written.setdefault(option, key) != key:
+            raise ConfigError(
+                f"{lines.where((*place, key))}{key} and {written[option]} are the same option of {decoder}; keep one"
+            )
 
 
 def _elsewhere(key: str, decoders: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,12 +98,18 @@ def _likeness(one: RunRecord, other: RunRecord) -> int:
     return 1 if same_options else 0
 
 
-def plan_cells(cells: Sequence[Cell], *, consent_needed: bool = True) -> list[PlannedCell]:
+def plan_cells(
+    cells: Sequence[Cell],
+    *,
+    consent_needed: bool = True,
+    listener: Callable[[int, int], None] = lambda done, total: None,
+) -> list[PlannedCell]:
     """Check every cell and look up what is stored of it; no weights are read but for their hashes.
 
     Args:
         cells: of one sweep.
         consent_needed: refuse cells that would run programs without the user's consent; not for a dry run.
+        listener: is told how many cells are checked, of how many.
 
     Raises:
         ConfigError: cells that cannot run; the first few are named.
@@ -115,6 +121,7 @@ def plan_cells(cells: Sequence[Cell], *, consent_needed: bool = True) -> list[Pl
     stored: dict[Path, set[str]] = {}
     threads = torch.get_num_threads()
     for number, cell in enumerate(cells, start=1):
+        listener(number - 1, len(cells))
         torch.set_num_threads(threads)  # a cell before may have asked for its own number
         try:
             if cell.error is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Generic, Protocol, TypeVar
 
 from lopa_bench.errors import ConfigError, nearest
@@ -32,6 +32,23 @@ def draw_wording(rng: random.Random, alternatives: Sequence[T]) -> T:
     that fills several places at once could only produce a jumble of them.
     """
     return rng.choices(alternatives, [1 / rank for rank in range(1, len(alternatives) + 1)])[0]
+
+
+@cache
+def drawn_splits(name: str, levels: tuple[int, ...], draw: Callable[[random.Random, int], P]) -> dict[str, list[P]]:
+    """Return the problems of every split, drawn once in a process: a sweep asks for them in each of its cells."""
+    taken: set[Hashable] = set()
+    splits: dict[str, list[P]] = {}
+    for split, size in SPLIT_SIZES.items():
+        rng = random.Random(f"{name}/{split}")
+        problems: list[P] = []
+        while len(problems) < size:
+            problem = draw(rng, levels[len(problems) % len(levels)])
+            if problem.key not in taken:
+                taken.add(problem.key)
+                problems.append(problem)
+        splits[split] = problems
+    return splits
 
 
 class HeldOut(Generic[P]):
@@ -66,20 +83,9 @@ class HeldOut(Generic[P]):
             if problem.key not in held_out:
                 yield problem, rng
 
-    @cached_property
+    @property
     def _splits(self) -> dict[str, list[P]]:
-        taken: set[Hashable] = set()
-        splits: dict[str, list[P]] = {}
-        for split, size in SPLIT_SIZES.items():
-            rng = random.Random(f"{self._name}/{split}")
-            problems: list[P] = []
-            while len(problems) < size:
-                problem = self._draw(rng, self._levels[len(problems) % len(self._levels)])
-                if problem.key not in taken:
-                    taken.add(problem.key)
-                    problems.append(problem)
-            splits[split] = problems
-        return splits
+        return drawn_splits(self._name, tuple(self._levels), self._draw)
 
     @cached_property
     def _keys(self) -> frozenset[Hashable]:

@@ -162,6 +162,17 @@ def test_a_text_with_commas_stays_one_value() -> None:
         ("task: mini-maths\ndecoder: ar\nexclude:\n  - {task: mini-code}\n", "line 4: exclude takes no cell away"),
         ("task: mini-maths\ndecoder: ar\nexclude:\n  - {task: mini-math}\n", "of task there is mini-maths (did"),
         ("task: mini-maths\n", "names no decoder and no preset"),
+        ("task: []\ndecoder: ar\n", "the sweep has no cell: task is an empty list"),
+        ("task: mini-maths\ndecoder: lopa\nbranches: []\n", "the sweep has no cell: branches is an empty list"),
+        ("task: mini-maths\ndecoder: ar\nexclude:\n  - {decoder: ar}\n", "its exclusions take all of them away"),
+        (
+            "task: mini-maths\ndecoder: [ar, d2f]\ntau_conf: 0.9\nskip-threshold: 0.8\n",
+            "line 4: skip-threshold and tau_conf are the same option of d2f; keep one",
+        ),
+        (
+            "task: mini-maths\ndecoder:\n  d2f:\n    tau_conf: 0.9\n    skip_threshold: 0.8\n",
+            "line 5: skip_threshold and tau_conf are the same option of d2f; keep one",
+        ),
         ("- task\n", "holds no keys"),
         ("", "holds no keys"),
     ],
@@ -170,6 +181,18 @@ def test_a_mistake_is_told_with_its_line(written: Any, text: str, told: str) -> 
     with pytest.raises(ConfigError) as caught:
         cells_of(written(text))
     assert told in str(caught.value)
+
+
+def test_no_other_name_is_guessed_for_an_option_that_another_decoder_has(written: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        cells_of(written("task: mini-maths\ndecoder: d2f\nbranches: 2\n"))
+    assert "did you mean" not in str(caught.value)
+
+
+def test_a_decoder_s_own_block_may_replace_a_common_option_by_another_name(written: Any) -> None:
+    text = "task: mini-maths\ntau_conf: 0.9\ndecoder:\n  d2f:\n  lopa:\n    skip_threshold: 0.8\n"
+    found = {cell.spec.decoder: dict(cell.spec.options) for cell in cells_of(written(text))}
+    assert found == {"d2f": {"tau_conf": 0.9}, "lopa": {"tau_conf": 0.8}}
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
