@@ -101,8 +101,8 @@ def build(shape: dict[str, int], causal: bool, device: str, dtype: torch.dtype) 
     torch.manual_seed(0)
     with torch.device(device):
         network = Transformer(config)
-    # Small embeddings, which are the head too, make every prediction unsure: few slots pass a threshold, so that rounds are
-    # many and LoPA has slots left to look ahead at.
+    # Small embeddings, which are the head too, make every prediction unsure: few slots pass a threshold, so that rounds
+    # are many and LoPA has slots left to look ahead at.
     torch.nn.init.normal_(network.embed.weight, std=0.02)
     return TimedModel(network.to(dtype))
 

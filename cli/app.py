@@ -33,6 +33,7 @@ from lopa_bench.cli.reproduce import reproduce
 from lopa_bench.cli.rescore import rescore
 from lopa_bench.cli.run import run
 from lopa_bench.cli.show import show
+from lopa_bench.cli.speed import speed
 from lopa_bench.cli.sweep import sweep
 from lopa_bench.cli.trace import trace
 from lopa_bench.cli.train import train
@@ -98,6 +99,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_,
     "describe": describe,
     "verify": verify,
+    "speed": speed,
     "train": train,
     "doctor": doctor,
 }

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from lopa_bench.errors import DecodeError, NaNLogits
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
-from lopa_bench.harness.traffic import traffic, with_exchanges
+from lopa_bench.harness.traffic import tensor_seconds, traffic, with_exchanges
 from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
 
@@ -166,6 +166,7 @@ class Measured:
         self._exchanges: Sequence[Exchange] = ()
         if self._communicator is not None:
             self._communicator.start()
+        self._tensor_s = -tensor_seconds(decoder.model)
         self._start = self._before = watch.now()
         self._elapsed = 0.0
 
@@ -213,6 +214,7 @@ class Measured:
             free_memory()
         self.watch.synchronise()
         self._elapsed = max(self.watch.now() - self._start, 0.0)
+        self._tensor_s += tensor_seconds(self.decoder.model)
         if self._communicator is not None:
             self._exchanges = self._communicator.finish()
 
@@ -255,7 +257,7 @@ class Measured:
         return TimeLedger(
             prefill_s=prefill,
             decode_s=max(share - prefill, 0.0),
-            comm_s=min(sum(one.comm_s for one in self._exchanges), elapsed),
+            comm_s=min(sum(one.comm_s for one in self._exchanges) + self._tensor_s, max(share - prefill, 0.0)),
             rank_wait_s=min(sum(one.wait_s for one in self._exchanges), elapsed),
             wait_s=elapsed - share,
             first_round_s=self._books.first_round_s,

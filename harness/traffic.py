@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
@@ -37,3 +37,13 @@ def with_exchanges(rounds: Sequence[RoundRecord], exchanges: Sequence[Exchange])
         )
         for one, exchange in zip(rounds, exchanges, strict=False)
     )
+
+
+def tensor_seconds(model: Any) -> float:
+    """Seconds that this process has spent so far in the sums and gathers that hold a network together; 0 where alone.
+
+    Waiting for a slower process is in them; on an accelerator, where they only queue, the time to queue them.
+    """
+    vocabulary = getattr(model, "vocabulary", None)
+    meter = getattr(getattr(vocabulary, "group", None), "meter", None)
+    return 0.0 if meter is None else float(meter.seconds)

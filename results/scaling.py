@@ -1,0 +1,128 @@
+"""How runs of the same settings go with the number of devices: speed-up, efficiency, what went into talking.
+
+Runs belong together when they would give the same answers (one fingerprint) on the same kind of device. They are set
+against the one on fewest devices over the samples that all of them answered. A speed-up below 1 is shown as such.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lopa_bench.results.metrics import throughput, wall_s
+from lopa_bench.results.schema import SampleRecord
+from lopa_bench.results.store import StoredRun
+from lopa_bench.results.tables import Column, Table
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPoint:
+    """One run among those of its settings.
+
+    Attributes:
+        run: its name.
+        devices: processes that worked together; `data`, `branch`, `tensor` how they were arranged.
+        samples: answers compared.
+        tokens_s: useful tokens of all processes over the slowest one's seconds.
+        speed_up: how many times as fast as the run on fewest devices.
+        efficiency: speed-up over how many times as many devices; 1 is perfect.
+        comm_share: communication's part of the decoding seconds, `wait_share` that of waiting for slower processes.
+        same_answers: whether every compared answer has the tokens of the run on fewest devices.
+    """
+
+    run: str
+    devices: int
+    data: int
+    branch: int
+    tensor: int
+    samples: int
+    tokens_s: float
+    speed_up: float
+    efficiency: float
+    comm_share: float
+    wait_share: float
+    same_answers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Runs of the same settings by their number of devices, and the runs that could not be placed, with the reason."""
+
+    title: str
+    points: tuple[ScalingPoint, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def scaling(runs: Sequence[StoredRun]) -> list[Scaling]:
+    """Set runs of the same settings on different numbers of devices against each other.
+
+    A run that was made on several arrangements one after the other has no number of devices and is left out, as is one
+    without a timed answer. Settings that were run on one arrangement only give nothing.
+    """
+    families: dict[tuple[str, str, int], list[StoredRun]] = defaultdict(list)
+    for run in runs:
+        place = run.record.environment
+        families[run.record.fingerprint, place.device_name, place.num_threads].append(run)
+    found = [_family(members) for members in families.values()]
+    return [one for one in found if len({(p.data, p.branch, p.tensor) for p in one.points}) > 1]
+
+
+def _family(runs: Sequence[StoredRun]) -> Scaling:
+    left_out = [f"{run.path.name}: made on several arrangements" for run in runs if run.record.earlier_groups]
+    kept = [run for run in runs if not run.record.earlier_groups]
+    answered = [{one.id: one for one in run.samples if one.status == "ok"} for run in kept]
+    common = set.intersection(*map(set, answered)) if answered else set()
+    compared = [[one for id, one in sorted(samples.items()) if id in common] for samples in answered]
+    timed = [(run, samples) for run, samples in zip(kept, compared, strict=True) if throughput(samples)]
+    timed_runs = {run.path for run, _ in timed}
+    left_out += [f"{run.path.name}: no timed answer in common" for run in kept if run.path not in timed_runs]
+    timed.sort(key=lambda pair: (pair[0].record.environment.world_size, pair[0].path.name))
+    points = tuple(_point(run, samples, timed[0]) for run, samples in timed)
+    record = runs[0].record
+    return Scaling(f"{record.task.name}, {record.decoder.name}, {record.model.name}", points, tuple(left_out))
+
+
+def _point(
+    run: StoredRun, samples: Sequence[SampleRecord], base: tuple[StoredRun, Sequence[SampleRecord]]
+) -> ScalingPoint:
+    place = run.record.environment
+    times = wall_s(list(base[1])) / wall_s(list(samples))
+    # By seconds for the same questions: where answers differ, so do their numbers of tokens.
+    more = place.world_size / base[0].record.environment.world_size
+    decoding = sum(one.time.decode_s for one in samples)
+    groups = place.groups
+    return ScalingPoint(
+        run=run.path.name,
+        devices=place.world_size,
+        data=groups.get("dp", 1),
+        branch=groups.get("bp", 1),
+        tensor=groups.get("tp", 1),
+        samples=len(samples),
+        tokens_s=throughput(list(samples)) or 0.0,
+        speed_up=times,
+        efficiency=times / more,
+        comm_share=sum(one.time.comm_s for one in samples) / decoding if decoding else 0.0,
+        wait_share=sum(one.time.rank_wait_s for one in samples) / decoding if decoding else 0.0,
+        same_answers=all(a.token_ids == b.token_ids for a, b in zip(samples, base[1], strict=True)),
+    )
+
+
+def scaling_table(one: Scaling) -> Table:
+    """The points of one setting as a table."""
+    columns = [
+        Column("devices", "devices"),
+        Column("data", "data"),
+        Column("branch", "branch"),
+        Column("tensor", "tensor"),
+        Column("samples", "n"),
+        Column("tokens_s", "tokens/s", 1, direction="higher"),
+        Column("speed_up", "speed-up", 2),
+        Column("efficiency", "efficiency %", 0, 100),
+        Column("comm_share", "communication %", 1, 100),
+        Column("wait_share", "waiting %", 1, 100),
+        Column("same_answers", "same answers"),
+        Column("run", "run"),
+    ]
+    rows = [{column.key: getattr(point, column.key) for column in columns} for point in one.points]
+    return Table(columns, rows, f"scaling: {one.title}", one.left_out)

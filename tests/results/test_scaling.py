@@ -1,0 +1,74 @@
+"""Speed-up and efficiency by the number of devices, from stored runs alone; 0.8x is shown as 0.8x."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import record, sample, store
+
+from lopa_bench.results.scaling import Scaling, scaling, scaling_table
+from lopa_bench.results.schema import SampleRecord
+from lopa_bench.results.store import StoredRun
+from lopa_bench.results.tables import render
+
+
+def on(root: Path, answers: list[SampleRecord], bp: int = 1, dp: int = 1, tp: int = 1) -> StoredRun:
+    size = dp * bp * tp
+    place: dict[str, Any] = {"world_size": size, "groups": {"dp": dp, "bp": bp, "tp": tp} if size > 1 else {}}
+    return store(root, answers, record(num_documents=len(answers), place=place, fingerprint="f" * 8))
+
+
+def times(samples: int, slower: float = 1.0, comm: float = 0.0, wait: float = 0.0) -> list[SampleRecord]:
+    made = []
+    for index in range(samples):
+        one = sample(index, slower=slower)
+        time = one.time.model_copy(update={"comm_s": comm * one.time.decode_s, "rank_wait_s": wait * one.time.decode_s})
+        made.append(one.model_copy(update={"time": time}))
+    return made
+
+
+def test_a_slower_run_on_two_devices_is_0_8_times_as_fast(tmp_path: Path) -> None:
+    runs = [on(tmp_path, times(6, 1.25, comm=0.3, wait=0.1), bp=2), on(tmp_path, times(6))]
+    [found] = scaling(runs)
+    alone, two = found.points
+    assert (alone.devices, alone.speed_up, alone.efficiency, alone.comm_share) == (1, 1.0, 1.0, 0.0)
+    assert two.speed_up == pytest.approx(0.8) and two.efficiency == pytest.approx(0.4)
+    assert two.comm_share == pytest.approx(0.3) and two.wait_share == pytest.approx(0.1)
+    assert "0.80" in render(scaling_table(found))
+
+
+def test_processes_that_share_samples_count_by_the_slowest(tmp_path: Path) -> None:
+    spread = [one.model_copy(update={"rank": index % 2}) for index, one in enumerate(times(8))]
+    [found] = scaling([on(tmp_path, times(8)), on(tmp_path, spread, dp=2)])
+    seconds = [sum(one.time.total_s for one in spread if one.rank == rank) for rank in range(2)]
+    assert found.points[1].speed_up == pytest.approx(sum(seconds) / max(seconds))
+
+
+def test_only_answers_that_all_have_are_compared(tmp_path: Path) -> None:
+    [found] = scaling([on(tmp_path, times(9)), on(tmp_path, times(4, 0.5), bp=2)])
+    assert [point.samples for point in found.points] == [4, 4]
+    assert found.points[1].speed_up == pytest.approx(2.0)
+
+
+def test_other_answers_are_told(tmp_path: Path) -> None:
+    changed = [one.model_copy(update={"token_ids": (1, *one.token_ids[1:])}) for one in times(3)]
+    [found] = scaling([on(tmp_path, times(3)), on(tmp_path, changed, tp=2)])
+    assert [point.same_answers for point in found.points] == [True, False]
+
+
+def test_settings_run_on_one_arrangement_give_nothing(tmp_path: Path) -> None:
+    assert scaling([on(tmp_path, times(3)), on(tmp_path, times(3))]) == []
+    assert scaling([]) == []
+
+
+def test_a_run_made_on_several_arrangements_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    mixed = on(tmp_path, times(3), bp=4)
+    changed = replace(mixed, record=mixed.record.model_copy(update={"earlier_groups": ({"bp": 2},)}))
+    runs = [on(tmp_path, times(3)), on(tmp_path, times(3), bp=2), changed]
+    [found] = scaling(runs)
+    assert isinstance(found, Scaling)
+    assert [point.devices for point in found.points] == [1, 2]
+    assert found.left_out == (f"{mixed.path.name}: made on several arrangements",)
