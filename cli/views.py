@@ -84,6 +84,10 @@ def reasons(run: StoredRun) -> Iterator[str]:
     for warning in summary.warnings:
         if warning not in told:
             yield f"note: {warning}"
+    if (time := summary.time).decode_s and run.record.environment.num_devices > 1:
+        comm, wait = time.comm_s / time.decode_s, time.rank_wait_s / time.decode_s
+        shares = f"communication {comm:.0%}, waiting for processes {wait:.0%}"
+        yield f"of decoding: computing {max(1 - comm - wait, 0.0):.0%}, {shares}"
 
 
 def _reason_line(reason: Reason) -> str:
@@ -169,7 +173,12 @@ def environment_line(run: StoredRun) -> str:
     place = run.record.environment
     packages = ", ".join(f"{name} {version}" for name, version in place.packages.items())
     commit = f", commit {place.git_commit[:10]}{' with changes' if place.git_dirty else ''}" if place.git_commit else ""
-    return f"{place.device} ({place.device_name}), {place.dtype}, {place.num_threads} threads, {packages}{commit}"
+    words = ", ".join(f"{name} {count}" for name, count in place.groups.items() if count > 1)
+    processes = f", {place.world_size} processes ({words}; {place.communication})" if words else ""
+    return (
+        f"{place.device} ({place.device_name}), {place.dtype}, {place.num_threads} threads{processes}, "
+        f"{packages}{commit}"
+    )
 
 
 def summary_of(run: StoredRun) -> Summary:
