@@ -36,6 +36,13 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> None:
         raise ConfigError(f"--{option} '{value}' not found{nearest(value, choices)}; choose from {', '.join(choices)}")
 
 
+def at_most_one(given: Mapping[str, object]) -> None:
+    """Refuse two options that ask for different things to be printed; `given` has a value, None or False for each."""
+    asked = [name for name, value in given.items() if value not in (None, False)]
+    if len(asked) > 1:
+        raise ConfigError(f"{asked[0]} and {asked[1]} exclude each other; choose one")
+
+
 def go_together(given: Mapping[str, object]) -> None:
     """Refuse options of which some but not all are given; `given` has a value, or None, for each."""
     missing = [name for name, value in given.items() if value is None]

@@ -53,6 +53,7 @@ def show(
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
+    shared.at_most_one({"--sample": sample, "--samples": samples, "--metrics": metrics, "--count-as": count_as})
     stored = load_run(run, runs_dir)
     if sample is not None:
         _print_sample(stored, sample, format)

@@ -59,6 +59,12 @@ def test_a_sample_that_is_not_there_names_the_nearest(call: Call, small: list[st
     assert (code, out) == (2, "") and words in err
 
 
+def test_one_thing_is_shown_at_a_time(call: Call, small: list[str]) -> None:
+    call(*small)
+    code, out, err = call("show", "last", "--metrics", "--count-as", "d2f")
+    assert (code, out) == (2, "") and "--metrics and --count-as exclude each other" in err
+
+
 def test_one_sample_is_no_table(call: Call, small: list[str]) -> None:
     call(*small)
     code, _, err = call("show", "1", "--sample", "1", "--csv")
