@@ -173,13 +173,13 @@ def resolve(spec: RunSpec, *, needs_task: bool = True, environment: Mapping[str,
     if preset is not None:
         run.put("preset", {**preset.settings(), "preset": None})
     run.put("environment", {name: environment.get(word) or None for name, word in ENVIRONMENT.items()})
-    flags = {name: getattr(spec, name) for name in (*DEFAULTS, "task", "model")}
-    run.put("flag", {**flags, "decoder": spec.decoder, "preset": spec.preset})
+    run.put("flag", {name: getattr(spec, name) for name in (*DEFAULTS, "task", "model", "decoder", "preset")})
     run.found.setdefault("decoder", Setting(value=decoder, origin="preset"))
     notes = _bundled_settings(run, decoder)
     for name in YES_OR_NO:
-        if (value := run.found[name].value) is not None:
-            run.found[name] = run.found[name].model_copy(update={"value": parse_bool(value, name)})
+        if (value := (found := run.found[name]).value) is not None:
+            called = ENVIRONMENT[name] if found.origin == "environment" else name
+            run.found[name] = found.model_copy(update={"value": parse_bool(value, called)})
     if (task := run.found["task"]).value is not None:
         run.found["task"] = task.model_copy(update={"value": known_name(str(task.value))})
     elif needs_task:

@@ -82,7 +82,7 @@ def test_without_consent_nothing_begins(start: Start, monkeypatch: pytest.Monkey
         assert told.value.exit_code == 2
     assert not Path(str(start().runs_dir)).exists()
     monkeypatch.setenv(VARIABLE, "perhaps")
-    with pytest.raises(ConfigError, match="'perhaps' is neither true nor false"):
+    with pytest.raises(ConfigError, match=f"{VARIABLE} = 'perhaps' is neither true nor false"):
         run(start(allow_code_execution=None))
 
 
