@@ -37,18 +37,17 @@ class Look:
 
 @dataclass(frozen=True)
 class Style:
-    """How figures are set: "screen" for pages, "paper" for two-column print, without titles, in serif letters."""
+    """How figures are set: "screen" for pages, "paper" for the width of two columns in print, in serif letters."""
 
     name: str
     width: float
     font: str
     size: float
-    has_titles: bool
 
 
 STYLES = {
-    "screen": Style("screen", 8.4, "DejaVu Sans", 10, True),
-    "paper": Style("paper", 6.9, "STIXGeneral", 8.5, False),
+    "screen": Style("screen", 8.4, "DejaVu Sans", 10),
+    "paper": Style("paper", 6.9, "STIXGeneral", 8.5),
 }
 
 

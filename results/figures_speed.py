@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, TITLE = "throughput", "Throughput"
+QUOTED_NAME, QUOTED_TITLE = "throughput-quoted", "Throughput, as published"
 METRIC = "tps_e2e"
 MOST_BARS = 24
 PER_BAR = 0.24
 
 
-def throughput(groups: Sequence[Group], *, with_published: bool) -> Drawing | Skipped:
+def throughput(groups: Sequence[Group]) -> Drawing | Skipped:
     """Return the bars of every task whose runs were timed on one machine in one way."""
     shown = [(group, bars) for group in groups if group.speed_obstacle is None and (bars := _bars(group))]
     if not shown:
@@ -30,18 +31,24 @@ def throughput(groups: Sequence[Group], *, with_published: bool) -> Drawing | Sk
     left_out = [f"{group.task} ({group.speed_obstacle})" for group in groups if group.speed_obstacle]
     caption = (
         f"Useful tokens per second of one stream, with 95 % intervals over problems, on {device_words(place)} "
-        f"({place.dtype}, {place.num_threads} thread{'s' * (place.num_threads != 1)}). After Figure 1 of the LoPA "
-        "paper."
+        f"({place.dtype}, {place.num_threads} thread{'s' * (place.num_threads != 1)}). After Figure 1 of "
+        "the LoPA paper."
     )
     if any(len(bars) < len(group.main) for group, bars in shown):
         caption += f" Of more than {MOST_BARS} settings the fastest of each decoder is shown."
     if left_out:
         caption += f" Left out, as their speeds are not comparable: {'; '.join(left_out)}."
-    quoted = _published() if with_published else {}
-    if quoted:
-        caption += " Hollow bars are quoted from the paper: other models, tasks and machines, to be read apart."
     refs = tuple(entry.ref for _, bars in shown for entry in bars)
-    return Drawing(NAME, TITLE, caption, refs, (METRIC,), lambda style: _draw(style, shown, quoted))
+    return Drawing(NAME, TITLE, caption, refs, (METRIC,), lambda style: _draw(style, shown))
+
+
+def throughput_quoted() -> Drawing:
+    """Return the paper's Figure 1 by itself."""
+    caption = (
+        "Quoted, not measured here: Figure 1 of the LoPA paper, tokens per second of one stream on its machines. "
+        "Models, tasks and devices are others than this report's, so that no deviation can be given."
+    )
+    return Drawing(QUOTED_NAME, QUOTED_TITLE, caption, (), (METRIC,), lambda style: _draw_quoted(style, _published()))
 
 
 def _bars(group: Group) -> list[Entry]:
@@ -64,22 +71,18 @@ def _published() -> dict[str, list[PublishedRow]]:
     return found
 
 
-def _draw(style: Style, shown: Sequence[tuple[Group, list[Entry]]], quoted: dict[str, list[PublishedRow]]) -> Figure:
-    counts = [max(len(bars) for _, bars in shown), *([max(map(len, quoted.values()))] if quoted else [])]
-    columns = max(len(shown), len(quoted))
-    height = sum(PER_BAR * count for count in counts) + 0.9 * len(counts)
-    figure, axes = panels(style, len(counts), columns, height, height_ratios=counts)
-    for index, one in enumerate(axes[0]):
-        if index < len(shown):
-            group, bars = shown[index]
-            _measured(one, group.task, bars)
-        else:
-            one.set_axis_off()
-    for index in range(columns if quoted else 0):
-        if index < len(quoted):
-            _quoted(axes[1][index], *list(quoted.items())[index])
-        else:
-            axes[1][index].set_axis_off()
+def _draw(style: Style, shown: Sequence[tuple[Group, list[Entry]]]) -> Figure:
+    height = PER_BAR * max(len(bars) for _, bars in shown) + 0.9
+    figure, axes = panels(style, 1, len(shown), height)
+    for panel, (group, bars) in zip(axes[0], shown, strict=True):
+        _measured(panel, group.task, bars)
+    return figure
+
+
+def _draw_quoted(style: Style, rows: dict[str, list[PublishedRow]]) -> Figure:
+    figure, axes = panels(style, 1, len(rows), 0.42 * max(map(len, rows.values())) + 0.9, sharey=True)
+    for panel, (task, of_task) in zip(axes[0], rows.items(), strict=True):
+        _quoted(panel, task, of_task)
     return figure
 
 
@@ -102,14 +105,15 @@ def _quoted(axes: Axes, task: str, rows: Sequence[PublishedRow]) -> None:
     for place, row in enumerate(rows):
         axes.barh(place, row.value, color="white", edgecolor=QUOTED, hatch="///", linewidth=1.0, height=0.74)
         write_on_bar(axes, f"{row.value:.0f}", row.value, place)
-    _finish(axes, f"{task}: quoted, LoPA paper", [row.row for row in rows], max(row.value for row in rows))
+    names = [row.row.replace(" (", "\n(") for row in rows]
+    _finish(axes, f"{task} (quoted)", names, max(row.value for row in rows))
     axes.tick_params(labelcolor=QUOTED)
     axes.title.set_color(QUOTED)
 
 
 def _finish(axes: Axes, title: str, names: Sequence[str], end: float) -> None:
     axes.set_yticks(range(len(names)), [_short(name) for name in names])
-    axes.invert_yaxis()
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(0, 1.16 * end)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("tokens/s")
@@ -118,5 +122,5 @@ def _finish(axes: Axes, title: str, names: Sequence[str], end: float) -> None:
 
 def _short(name: str, most: int = 44) -> str:
     """Cut a name that would take the bars' room, and keep dollars from being read as formulas."""
-    text = name.replace("$", r"\$")
-    return text if len(text) <= most else text[: most - 1] + "…"
+    lines = [line if len(line) <= most else line[: most - 1] + "…" for line in name.split("\n")]
+    return "\n".join(lines).replace("$", r"\$")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lopa_bench.results.differences import show, speed_obstacle
+from lopa_bench.results.differences import INCIDENTAL, show, speed_obstacle
 from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Summary
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.summary import summarise
@@ -186,14 +186,22 @@ def _words(runs: Sequence[StoredRun]) -> dict[str, str]:
     part of them. `k` is the number of branches. The model is named where a decoder has several.
     """
     words = [_setting(run, [one for one in runs if one.record.decoder.name == run.record.decoder.name]) for run in runs]
-    for name, values in (
-        ("seed", [str(run.record.seed) for run in runs]),
-        ("dtype", [run.record.environment.dtype for run in runs]),
-        ("device", [run.record.environment.device_name for run in runs]),
-        ("run", [str(run.record.number) for run in runs]),
-    ):
+    told: dict[str, list[str]] = {
+        "seed": [str(run.record.seed) for run in runs],
+        "dtype": [run.record.environment.dtype for run in runs],
+        "device": [run.record.environment.device_name for run in runs],
+    }
+    for name in sorted({name for run in runs for name in run.record.configuration} - INCIDENTAL):
+        told.setdefault(name, [_set(run, name) for run in runs])
+    told["run"] = [str(run.record.number) for run in runs]
+    for name, values in told.items():
         words = _told_apart(words, name, values, [run.record.task.name for run in runs])
     return {str(run.path): word for run, word in zip(runs, words, strict=True)}
+
+
+def _set(run: StoredRun, name: str) -> str:
+    setting = run.record.configuration.get(name)
+    return "-" if setting is None else show(setting.value)
 
 
 def _setting(run: StoredRun, alike: Sequence[StoredRun]) -> str:

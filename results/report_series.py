@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +9,15 @@ from typing import Literal
 
 from lopa_bench.errors import NotComparable
 from lopa_bench.results.compare import Change, Comparison, compare
-from lopa_bench.results.differences import differences, semantic, show
+from lopa_bench.results.differences import device_words, differences, semantic, show
 from lopa_bench.results.noise import find_noise
 from lopa_bench.results.paired import Side
 from lopa_bench.results.report_runs import Entry, Group
+from lopa_bench.results.schema import RunRecord
 from lopa_bench.results.statistics import LEVEL
 
 LOPA = "lopa"
+BRANCH_WORDS = {"branches", "lookahead", "branching_factor"}
 Outcome = Literal["more", "less", "not told apart", "unknown"]
 
 
@@ -129,7 +130,7 @@ def series_of(groups: Sequence[Group], runs_dir: Path) -> tuple[list[Series], li
     found: list[Series] = []
     lines: list[str] = []
     for group in groups:
-        for entries in _alike(group).values():
+        for entries in _alike(group):
             base = _base(entries, group)
             steps = [one for one in entries if base is not None and (one.branches or 1) > (base.branches or 1)]
             if base is None:
@@ -139,29 +140,41 @@ def series_of(groups: Sequence[Group], runs_dir: Path) -> tuple[list[Series], li
     return _corrected(found), lines
 
 
-def _alike(group: Group) -> dict[str, list[Entry]]:
-    """Return the LoPA entries by all that they have but the number of branches, k growing."""
-    found: dict[str, list[Entry]] = {}
+def _alike(group: Group) -> list[list[Entry]]:
+    """Return the LoPA entries in series: those that differ in nothing that matters but branches, k growing."""
+    found: list[list[Entry]] = []
     for entry in sorted(group.main, key=lambda one: one.branches or 0):
         if entry.decoder != LOPA:
             continue
-        options = {name: value for name, value in entry.record.decoder.options.items() if name != "branches"}
-        model = entry.record.model
-        key = json.dumps([model.name, model.hash, model.adapter_hash, entry.record.seed, options], sort_keys=True)
-        found.setdefault(key, []).append(entry)
+        own = next((series for series in found if _is_alike(series[0].record, entry.record)), None)
+        if own is None:
+            found.append([entry])
+        else:
+            own.append(entry)
     return found
 
 
+def _is_alike(one: RunRecord, other: RunRecord) -> bool:
+    places = [(place.dtype, device_words(place)) for place in (one.environment, other.environment)]
+    return places[0] == places[1] and one.seed == other.seed and _differ_in(one, other) <= BRANCH_WORDS
+
+
+def _differ_in(one: RunRecord, other: RunRecord) -> set[str]:
+    """Return the names of the settings meant to matter in which two runs differ."""
+    return {difference.name for difference in semantic(differences(one, other))}
+
+
 def _base(entries: Sequence[Entry], group: Group) -> Entry | None:
-    """Return the run with one branch, else one of another decoder that differs in nothing else meant to matter."""
+    """Return the run with one branch, else one that differs in nothing else meant to matter.
+
+    That is, in this order, one of another decoder, or one with one branch from another machine.
+    """
     if entries[0].branches == 1:
         return entries[0]
-    for other in group.main:
-        if other.decoder != LOPA:
-            names = {one.name for one in semantic(differences(other.record, entries[0].record))}
-            if names <= {"decoder"}:
-                return other
-    return None
+    others = [(one, _differ_in(one.record, entries[0].record)) for one in group.main]
+    decoders = [one for one, names in others if one.decoder != LOPA and names <= {"decoder"}]
+    elsewhere = [one for one, names in others if one.decoder == LOPA and one.branches == 1 and names <= BRANCH_WORDS]
+    return next(iter([*decoders, *elsewhere]), None)
 
 
 def _series(task: str, base: Entry, entries: Sequence[Entry], runs_dir: Path) -> Series:

@@ -64,8 +64,10 @@ def test_errors_and_a_run_given_twice_are_told(tmp_path: Path) -> None:
 
 def test_equal_settings_are_told_apart(tmp_path: Path) -> None:
     runs = [lopa(tmp_path, 4), lopa(tmp_path, 4, seed=7), other(tmp_path, "ar", {}), other(tmp_path, "ar", {})]
+    runs += [other(tmp_path, "d2f", {}, settings={"quantize": word}) for word in (None, "w8a8")]
     words = [one.words for one in groups_of(runs)[0].main]
-    assert words == ["lopa seed=0", "lopa seed=7", "ar run=3", "ar run=4"]
+    assert words[:4] == ["lopa seed=0", "lopa seed=7", "ar run=3", "ar run=4"]
+    assert words[4:] == ["d2f quantize=none", "d2f quantize=w8a8"]
 
 
 def test_fewer_rounds_and_less_time_pay(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_every_table_and_figure_is_there_in_every_format(report: Report, folder:
         f"{n}.{s}" for n in names for s in ("tex", "csv", "json")
     }
     drawn = {one.name for one in report.figures}
-    assert {"accuracy-tpf", "branches", "branches-quoted", "throughput"} == drawn
+    assert {"accuracy-tpf", "branches", "branches-quoted", "throughput", "throughput-quoted"} == drawn
     assert {p.name for p in (folder / "figures").iterdir()} == {f"{n}.{s}" for n in drawn for s in ("png", "pdf")}
     for path in (folder / "figures").iterdir():
         assert path.read_bytes()[:4] in (b"\x89PNG", b"%PDF")
