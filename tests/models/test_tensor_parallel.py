@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lopa_bench.errors import ConfigError
 from lopa_bench.models import weights
+from lopa_bench.models.adapters import Adapter, LowRank
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import load_model, save_model
@@ -120,3 +121,29 @@ def test_each_reads_its_own_part_of_the_weights_only(tmp_path: Path, monkeypatch
     assert sum(sum(counts) for counts in read.values()) == sum(
         size if name in split_ones else 2 * size for name, size in sizes.items()
     )
+
+
+def test_an_adapter_changes_every_process_part_of_the_weights() -> None:
+    plain, whole = tiny_model(qkv_bias=True), tiny_model(qkv_bias=True)
+    torch.manual_seed(4)
+    modules = [f"layers.1.attention.{name}_proj" for name in "qkvo"] + [
+        "layers.0.mlp.up_proj",
+        "layers.0.mlp.down_proj",
+    ]
+    shapes = {name: whole.network.get_parameter(f"{name}.weight").shape for name in modules}
+    changes = {
+        name: LowRank(torch.randn(2, shape[1]).double(), torch.randn(shape[0], 2).double(), 0.3)
+        for name, shape in shapes.items()
+    }
+    adapter = Adapter("an adapter", changes)
+
+    def on_rank(group: ThreadGroup) -> tuple[Tensor, Tensor]:
+        model = part_of(plain, group)
+        before = logits(model)
+        adapter.narrowed(partition(plain.config, group.rank, group.size)).merge_into(model.network)
+        return before, logits(model)
+
+    found = on_ranks(2, on_rank)
+    adapter.merge_into(whole.network)
+    assert all(float((after - before).abs().max()) > 0.1 for before, after in found)
+    torch.testing.assert_close(torch.cat([after for _, after in found], dim=-1), logits(whole), rtol=1e-9, atol=1e-9)

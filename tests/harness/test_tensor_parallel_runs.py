@@ -1,0 +1,98 @@
+"""Reference cases and whole runs on a network that several processes hold together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from threads import ThreadGroup, on_ranks
+
+from lopa_bench.harness.launch import launch
+from lopa_bench.harness.runner import run
+from lopa_bench.harness.settings import RunSpec
+from lopa_bench.harness.verify import CaseResult, run_case
+from lopa_bench.models.loading import load_model
+from lopa_bench.results.store import list_runs, load_run
+
+TIMEOUT_S = 60.0
+OF_EACH = 3
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_reference_cases_of_every_decoder_are_equal_in_tokens_and_calls(size: int, golden_dir: Path) -> None:
+    cases = json.loads((golden_dir / "cases.json").read_text())
+    names = sorted({case["decoder"] for case in cases})
+    some = [case for name in names for case in [c for c in cases if c["decoder"] == name][:: 33 // OF_EACH][:OF_EACH]]
+
+    def on_rank(group: ThreadGroup) -> list[CaseResult]:
+        models = {case["model"]: load_model(golden_dir / case["model"], tensor_group=group) for case in some}
+        return [run_case(case, models[case["model"]]) for case in some]
+
+    for results in on_ranks(size, on_rank):
+        assert len(results) >= 2 * len(names)
+        assert [result.difference for result in results] == [""] * len(results)
+
+
+@pytest.mark.slow
+def test_four_processes_share_branches_and_network_in_reference_cases(golden_dir: Path, tmp_path: Path) -> None:
+    cases = json.loads((golden_dir / "cases.json").read_text())
+    few = tmp_path / "cases.json"
+    few.write_text(json.dumps([case for case in cases if case["decoder"] == "lopa"][::8]))
+    words = ["verify", str(few), "--models-dir", str(golden_dir), "--devices", "4", "--tensor-parallel", "2", "--json"]
+    assert launch(words, 4, TIMEOUT_S) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_run_on_two_processes_makes_the_record_of_one(
+    temperature: float, start: Callable[..., RunSpec], tmp_path: Path
+) -> None:
+    spec = start(options={"temperature": temperature})
+    options = [word for name, value in spec.options.items() for word in ("--set", f"{name}={value}")]
+    root = tmp_path / "two"
+    words = ["run", "-t", "mini-maths", "-d", "lopa", "-m", str(spec.model), "-n", "3", "--warmup", "0", "--json"]
+    words += ["--threads", "1", "--runs-dir", str(root), "--devices", "2", "--tensor-parallel", "2", *options]
+    assert launch(words, 2, TIMEOUT_S) == 0
+    alone = run(spec).run
+    assert alone is not None
+    together = load_run(list_runs(root)[0].path)
+    assert [one.token_ids for one in together.samples] == [one.token_ids for one in alone.samples]
+    assert [one.work for one in together.samples] == [one.work for one in alone.samples]
+    assert together.record.environment.groups == {"dp": 1, "bp": 1, "tp": 2}
+    # The sums are told as communication.
+    assert all(0 < one.time.comm_s <= one.time.decode_s for one in together.samples)
+
+
+def environment_of(spec: RunSpec) -> tuple[str, tuple[str, ...]]:
+    made = run(spec).run
+    assert made is not None
+    return made.record.fingerprint, made.record.environment.accelerations
+
+
+def test_what_was_done_to_the_network_is_recorded_and_makes_another_run(start: Callable[..., RunSpec]) -> None:
+    asked: list[dict[str, Any]] = [{}, {"quantize": "w8a8"}, {"merge_qkv": True}]
+    found = [environment_of(start(limit=1, **one)) for one in asked]
+    assert len({fingerprint for fingerprint, _ in found}) == 3
+    plain, coded, merged = (done for _, done in found)
+    assert plain == () and coded[0].startswith("w8a8 (torch._int_mm: ") and merged == ("merged q, k, v and gate, up",)
+
+
+def test_the_plan_reckons_with_eight_bits(start: Callable[..., RunSpec]) -> None:
+    plain, coded = (
+        run(start(model="bundled:d2f", dry_run=True, **asked)).plan.memory for asked in ({}, {"quantize": "w8a8"})
+    )
+    assert coded.weights < 0.4 * plain.weights and coded.cache == plain.cache
+
+
+@pytest.mark.slow
+def test_eight_bits_cost_few_answers_of_the_bundled_model(start: Callable[..., RunSpec]) -> None:
+    def score(**asked: Any) -> float:
+        spec = start(model="bundled:d2f", decoder="d2f", limit=20, **asked)
+        made = run(RunSpec(**{**vars(spec), "options": {}})).run
+        assert made is not None
+        return sum(one.correct or 0.0 for one in made.samples) / len(made.samples)
+
+    assert score(quantize="w8a8") >= score() - 0.15
