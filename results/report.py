@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ResultsError
-from lopa_bench.results import figures_branches, figures_front, figures_rounds, figures_speed, report_tables
+from lopa_bench.results import (
+    figures_branches,
+    figures_front,
+    figures_rounds,
+    figures_scaling,
+    figures_speed,
+    report_tables,
+)
 from lopa_bench.results.figures import STYLES, Drawing, Skipped, write
 from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 from lopa_bench.results.metrics import METRICS
@@ -75,6 +82,7 @@ def make_report(
     series, without_base = series_of(groups, runs_dir)
     traced, without_traces = traced_of(groups)
     fronts = fronts_of(groups)
+    scalings = figures_scaling.scalings_of(groups)
     no_traces = f"no run kept a trace ({', '.join(without_traces)}); give its command with --trace"
     drawn: list[Drawing | Skipped | None] = [
         figures_front.accuracy_tpf(groups, fronts),
@@ -82,6 +90,7 @@ def make_report(
         figures_branches.branches_quoted([group.task for group in groups]) if with_published else None,
         figures_speed.throughput(groups),
         figures_speed.throughput_quoted() if with_published else None,
+        figures_scaling.speed_up(groups, scalings),
         figures_rounds.tokens_per_round(traced, no_traces),
         figures_rounds.fill_order(traced, no_traces),
         figures_branches.branch_wins(traced, no_traces),
@@ -91,7 +100,7 @@ def make_report(
     for group in groups:
         found = fronts[group.task]
         tables += [] if isinstance(found, str) else report_tables.front(group, found)
-    tables += report_tables.from_traces(traced)
+    tables += [*figures_scaling.scaling_tables(groups, scalings), *report_tables.from_traces(traced)]
     tables += [
         one for one in (report_tables.quoted(quotes, groups), report_tables.set_aside(groups)) if one is not None
     ]
