@@ -172,8 +172,8 @@ def _check_options(
         if key.replace("-", "_") not in known:
             elsewhere = _elsewhere(key, decoders)
             raise unknown_key(key, () if elsewhere else (*run_keys(), *known), lines, place, elsewhere)
-    for name in decoders:
-        _refuse_twice(name, options, lines, place)
+    for decoder in decoders:
+        _refuse_twice(decoder, options, lines, place)
     for name, block in blocks.items():
         for key in block:
             spellings = _options_of(name)

@@ -17,6 +17,7 @@ from lopa_bench.errors import ResultsError
 
 ALPHA = 3.0
 LARGEST_DROP = 5.0  # percentage points below the first point
+ROUNDING = 1e-9  # 100 * 0.58 is a little less than 58
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ def aup(points: Iterable[tuple[float, float]], y_max: float, alpha: float = ALPH
         return None
     ordered = sorted(best.items())
     first = ordered[0][1]
-    used = tuple(point for point in ordered if point[1] >= first - LARGEST_DROP)
-    dropped = tuple(point for point in ordered if point[1] < first - LARGEST_DROP)
+    least = first - LARGEST_DROP - ROUNDING
+    used = tuple(point for point in ordered if point[1] >= least)
+    dropped = tuple(point for point in ordered if point[1] < least)
     area = used[0][0] * used[0][1]
     for (left, low), (right, high) in pairwise(used):
         heights = high * weight(high, y_max, alpha) + low * weight(low, y_max, alpha)

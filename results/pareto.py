@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+ROUNDING = 1e-9  # 0.8 - 0.1 is a little more than 0.7
+
 Half = Literal["choose", "report"]
 
 
@@ -28,7 +30,8 @@ def on_front(points: Sequence[tuple[float, float]]) -> list[bool]:
 
 def fastest_within(points: Sequence[tuple[float, float]], least_accuracy: float) -> int | None:
     """Return the index of the fastest (speed, accuracy) point that is accurate enough, of equals the most accurate."""
-    allowed = [index for index, (_, accuracy) in enumerate(points) if accuracy >= least_accuracy]
+    least = least_accuracy - ROUNDING
+    allowed = [index for index, (_, accuracy) in enumerate(points) if accuracy >= least]
     return max(allowed, key=lambda index: points[index], default=None)
 
 

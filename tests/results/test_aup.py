@@ -41,6 +41,8 @@ def test_a_last_point_too_far_below_is_left_out_too() -> None:
     assert (found.value, found.dropped) == (80, ((2, 74.9),))
     kept = aup([(1, 80), (2, 75)], 80)
     assert kept is not None and kept.dropped == ()
+    kept = aup([(1, 100 * 0.63), (2, 100 * 0.58)], 80)  # the second is a little less than 58
+    assert kept is not None and kept.dropped == ()
 
 
 def test_edges() -> None:

@@ -28,6 +28,7 @@ def test_the_fastest_that_is_accurate_enough() -> None:
     assert fastest_within(points, 0.79) == 2
     assert fastest_within(points, 0.0) == 3
     assert fastest_within(points, 0.81) is None
+    assert fastest_within([(1, 0.8), (2, 0.7)], 0.8 - 0.1) == 1  # which is a little more than 0.7
 
 
 def test_halves_are_the_same_everywhere_and_nearly_even() -> None:
