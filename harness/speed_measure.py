@@ -74,13 +74,14 @@ def _now(device: str) -> float:
 @torch.inference_mode()
 def measure_device(config: ModelConfig, dtype: torch.dtype, device: str) -> Machine:
     """Rates of one device for products of a network's width, and what a layer and a round cost besides."""
-    like = {"device": device, "dtype": dtype}
     # More than a processor's caches hold, as a network's weights are.
     count = max(1, min(4, MOST_WEIGHTS // (config.intermediate_size * config.hidden_size)))
-    weights = [torch.randn(config.intermediate_size, config.hidden_size, **like) for _ in range(count)]
+    weights = [
+        torch.randn(config.intermediate_size, config.hidden_size, device=device, dtype=dtype) for _ in range(count)
+    ]
     flops = {}
     for rows in ROWS:
-        hidden = torch.randn(rows, config.hidden_size, **like)
+        hidden = torch.randn(rows, config.hidden_size, device=device, dtype=dtype)
         seconds = timed(lambda hidden=hidden: [F.linear(hidden, one) for one in weights], device)  # type: ignore[misc]
         flops[rows] = 2.0 * rows * sum(one.numel() for one in weights) / seconds
     block = torch.zeros(COPY_BYTES // 4, device=device)

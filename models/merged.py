@@ -7,16 +7,18 @@ sum it was, so that only rounding differs, where the library blocks a wider matr
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lopa_bench.models.network import MLP, Attention, Transformer
 
 
 def merge_projections(network: Transformer) -> None:
     """Merge the projections of every layer in place; their separate weights are given up one layer at a time."""
-    for layer in network.layers:
-        _merge_attention(layer.attention)
-        _merge_mlp(layer.mlp)
+    for module in list(network.modules()):
+        if isinstance(module, Attention):
+            _merge_attention(module)
+        elif isinstance(module, MLP):
+            _merge_mlp(module)
 
 
 def _merge_attention(attention: Attention) -> None:
@@ -33,8 +35,9 @@ def _merge_mlp(mlp: MLP) -> None:
 
 
 def _stacked(parts: list[nn.Linear]) -> nn.Linear:
-    weight = torch.cat([part.weight for part in parts])
-    biases = [part.bias for part in parts if part.bias is not None]
+    weights: list[Tensor] = [part.weight for part in parts]
+    weight = torch.cat(weights)
+    biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
     merged = nn.Linear(weight.shape[1], weight.shape[0], bias=bool(biases), device="meta")
     merged.weight = nn.Parameter(weight, requires_grad=False)
     if biases:

@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: N812 - the field's usual name
 from torch import Tensor, nn
 
 from lopa_bench.errors import ConfigError, nearest
-from lopa_bench.models.network import Transformer
+from lopa_bench.models.network import MLP, Attention, Transformer
 from lopa_bench.models.tensor_parallel import RowLinear, TensorGroup
 
 METHODS = ("w8a8",)
@@ -105,14 +105,14 @@ def quantize(network: Transformer, method: str = "w8a8") -> Quantization:
     """
     check_method(method)
     counts: Counter[str] = Counter()
-    for layer in network.layers:
-        for owner in (layer.attention, layer.mlp):
-            for name, linear in list(owner.named_children()):
-                if isinstance(linear, nn.Linear):
-                    kernel = _kernel_for(linear.weight)
-                    counts[kernel] += 1
-                    delattr(owner, name)
-                    setattr(owner, name, QuantizedLinear(linear, kernel))
+    owners = [module for module in network.modules() if isinstance(module, Attention | MLP)]
+    for owner in owners:
+        for name, linear in list(owner.named_children()):
+            if isinstance(linear, nn.Linear):
+                kernel = _kernel_for(linear.weight)
+                counts[kernel] += 1
+                delattr(owner, name)
+                setattr(owner, name, QuantizedLinear(linear, kernel))
     return Quantization(method, dict(counts))
 
 
