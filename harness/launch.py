@@ -12,8 +12,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 POLL_S = 0.05
 SETTLE_S = 0.5  # after the first failure, for the one that caused it to end too
 GRACE_S = 2
+ENGINE_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOP_S = 5.0  # for rank 0 to store its last word after Ctrl-C
 GO_ON = "what was finished is stored, the same command goes on from there"
 
@@ -55,13 +58,14 @@ def launch(
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     scratch = Path(tempfile.mkdtemp(prefix="lopa-bench-ranks-"))
     quiet = dict.fromkeys(range(1, num_ranks), Std.ALL)
-    context = start_processes(
-        name="lopa-bench",
-        entrypoint=sys.executable,
-        args=dict.fromkeys(range(num_ranks), (*program, *arguments)),
-        envs={rank: _environment(rank, num_ranks, scratch) for rank in range(num_ranks)},
-        logs_specs=DefaultLogsSpecs(log_dir=str(scratch), redirects={0: Std.NONE, **quiet}),
-    )
+    with _own_signals():
+        context = start_processes(
+            name="lopa-bench",
+            entrypoint=sys.executable,
+            args=dict.fromkeys(range(num_ranks), (*program, *arguments)),
+            envs={rank: _environment(rank, num_ranks, scratch) for rank in range(num_ranks)},
+            logs_specs=DefaultLogsSpecs(log_dir=str(scratch), redirects={0: Std.NONE, **quiet}),
+        )
     keep = False
     try:
         return _supervise(context, scratch, timeout_s)  # type: ignore[arg-type]
@@ -74,6 +78,20 @@ def launch(
         _close_logs(context)  # type: ignore[arg-type]
         if not keep:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep this program's way with signals, which the engine replaces by exceptions of its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {number: signal.getsignal(number) for number in ENGINE_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def _close_logs(context: SubprocessContext) -> None:
