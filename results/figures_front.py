@@ -80,7 +80,7 @@ def _label(figure: Figure, axes: Axes, found: Frontier, entries: dict[str, Entry
     sure = sorted(_front(found), key=lambda one: one.front_share or 0.0, reverse=True)[:MOST_LABELS]
     labels = [(entries[one.setting.run_id].words, one.speed, 100 * one.accuracy) for one in sure]
     others = [(one.speed, 100 * one.accuracy) for one in found.settings]
-    place_labels(figure, axes, labels, others, fontsize="x-small")
+    place_labels(figure, axes, labels, others, fontsize="x-small", backing="white")
 
 
 def _legend(figure: Figure, axes: Axes, names: Sequence[str]) -> None:

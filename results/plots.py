@@ -137,10 +137,12 @@ def place_labels(
     labels: Sequence[tuple[str, float, float]],
     markers: Sequence[tuple[float, float]],
     fontsize: str | float = "medium",
+    backing: str | None = None,
 ) -> None:
     """Write names beside their points, each on the side where it covers the fewest markers and other names.
 
     `labels` are (text, x, y), `markers` (x, y) of all points, both in plot units; the figure's layout must be settled.
+    `backing` is a colour laid thinly under each name, so that lines behind it do not disturb.
     """
     figure.draw_without_rendering()
     radius = MARKER_RADIUS * figure.dpi / 72
@@ -157,6 +159,8 @@ def place_labels(
         counts = [clashes(box) for box in boxes]
         best = counts.index(min(counts))
         taken.append(boxes[best])
+        if backing is not None:
+            choices[best].set_bbox({"facecolor": backing, "alpha": 0.75, "edgecolor": "none", "pad": 0.8})
         for index, choice in enumerate(choices):
             if index != best:
                 choice.remove()

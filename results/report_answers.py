@@ -202,7 +202,14 @@ def _choices(groups: Sequence[Group], fronts: dict[str, Frontier | str]) -> Iter
         names = {one.id: one for one in group.main}
         refs: tuple[str, ...] = ()
         text = ". ".join(line[0].upper() + line[1:] for line in choice_lines(found, WITHIN))
-        if found.choice is not None:
+        if found.choice is not None and found.choice.setting is found.choice.reference:
+            entry = names[found.choice.setting.run_id]
+            text = (
+                f"no faster setting keeps within {WITHIN:g} point of the most accurate one, {entry.words} "
+                f"({entry.ref}), on the {found.choice.num_choose} problems that one chooses by"
+            )
+            refs = (entry.ref,)
+        elif found.choice is not None:
             for setting in (found.choice.setting, found.choice.reference):
                 entry = names[setting.run_id]
                 refs = (*refs, entry.ref)

@@ -149,10 +149,11 @@ def _head(one: ReportTable, column: Column, table: Table) -> PageCell:
 
 def _cell(one: ReportTable, row: Row, column: Column, cell: Cell, tips: dict[str, str]) -> PageCell:
     value, ref = row.get(column.key), one.ref(row, column)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = is_numeric(one.table, column)
+    is_measured = isinstance(value, int | float) and not isinstance(value, bool)
     anchor = {("runs", "run"): f"run-{value}", ("definitions", "id"): f"def-{value}"}.get((one.name, column.key), "")
     is_run = value is not None and value == ref
-    if anchor or ref is None or not (number or is_run):
+    if anchor or ref is None or not (is_measured or is_run):
         return PageCell(cell.text, cell.best, number, cell.quoted, anchor=anchor)
     metric = one.metrics.get(column.key)
     words = [tips.get(ref, "")]

@@ -168,3 +168,11 @@ def test_two_tasks_are_two_groups(tmp_path: Path) -> None:
     overview = next(one.table for one in made(*runs).tables if one.name == "overview")
     assert [row["setting"] for row in overview.rows] == ["lopa k=1", "lopa k=8"]
     assert "mini-code:tpf" not in overview.rows[0]
+
+
+def test_the_setting_to_take_is_named_or_that_there_is_none_faster(tmp_path: Path) -> None:
+    report = made(lopa(tmp_path, 1), lopa(tmp_path, 4, rounds=0.5))
+    assert "Fastest within 1 point of lopa k=1: lopa k=4 (R2)" in said(report, "Which")
+    worse = (0.0,) * 8 + (1.0,) * 8 + (0.0,) * 4
+    report = made(lopa(tmp_path / "b", 1), lopa(tmp_path / "b", 4, rounds=0.5, correct=worse))
+    assert "no faster setting keeps within 1 point of the most accurate one, lopa k=1 (R1)" in said(report, "Which")
