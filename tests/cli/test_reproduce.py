@@ -21,6 +21,7 @@ def test_a_dry_run_shows_figures_and_presets(call: Any) -> None:
     assert len(rows) == 80
     assert {row["preset"] for row in rows if "dLLM-Cache" in row["row"]} == {"-"}
     assert not Path("runs").exists()
+    assert "expected: LoPA, arXiv 2512.16229, Figure 1; nothing" in call("reproduce", "lopa-figure1", "--dry-run")[1]
 
 
 def test_without_the_checkpoint_one_line_says_what_is_missing(call: Any, data_dir: Path) -> None:

@@ -57,6 +57,20 @@ def test_a_dry_run_lists_and_stops(call: Any, small: list[str]) -> None:
     assert all(row["seconds"] > 0 and 1 <= row["rounds"] <= 8 for row in rows)
 
 
+def test_a_long_list_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from lopa_bench.cli import sweep_terminal
+
+    clock = iter([0.0, 1.0, 12.0, 13.0, 25.0])
+    monkeypatch.setattr(sweep_terminal, "monotonic", lambda: next(clock))
+    checking = sweep_terminal.Checking()
+    for done in (0, 100, 110, 400):
+        checking(done, 1000)
+    assert capsys.readouterr().err.splitlines() == [
+        "100 of 1000 cells checked, about 2 min left",
+        "400 of 1000 cells checked, about 38 s left",
+    ]
+
+
 def test_the_table_as_json_and_csv(call: Any, small: list[str]) -> None:
     rows = json.loads(call(*small, "--json")[1])["rows"]
     assert [row["decoder"] for row in rows] == ["d2f", "lopa", "lopa"]

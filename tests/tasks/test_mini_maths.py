@@ -102,6 +102,11 @@ def test_each_step_draws_its_wording_on_its_own_and_the_first_most_often() -> No
     assert len(pairs) > 50  # of 64
 
 
+def test_who_changes_the_list_of_problems_changes_only_his_own(task: MiniMaths) -> None:
+    task.documents().clear()
+    assert len(task.documents()) == len(MiniMaths().documents()) == 400
+
+
 @pytest.mark.parametrize(
     ("text", "why", "exact", "flexible"),
     [
