@@ -41,7 +41,9 @@ class Crew:
         self.spread = spread
         self.branches = branch_group(world, spread.cache_protocol)
         self.tensors = tensor_group(world)
-        self._all = TorchCommunicator(dist.group.WORLD, torch.device(world.device), world.beat.tell)
+        everyone = dist.group.WORLD
+        assert everyone is not None
+        self._all = TorchCommunicator(everyone, torch.device(world.device), world.beat.tell)
 
     @property
     def is_first(self) -> bool:
