@@ -52,8 +52,12 @@ class SweepTerminal:
     def planned(self, table: Table) -> None:
         """Print the cells."""
         from lopa_bench.results.tables import to_text
+        from lopa_bench.results.terminal import draw
 
-        self.console.print(to_text(table), end="", markup=False, soft_wrap=True)
+        if self.console.is_terminal:
+            self.console.print(draw(table, self.console.width))
+        else:
+            self.console.print(to_text(table), end="", markup=False, soft_wrap=True)
 
     def cell_begins(self, number: int, total: int, planned: PlannedCell, left_s: float, num_unknown: int) -> Reporter:
         """Say which cell begins and how long all that is left may take; a finished cell says nothing."""
