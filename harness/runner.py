@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from lopa_bench.tasks.base import Document
 
 
+OF_PROCESSES = ("world_size", "num_devices", "groups", "communication")
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run came to.
@@ -182,7 +185,9 @@ def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter
     changes = {
         "task": task_info(job.task, choice.documents, choice.num_available),
         "configuration": {**record.configuration, "problems": problems},
-        "environment": record.environment,
+        "environment": writer.record.environment.model_copy(
+            update={name: getattr(record.environment, name) for name in OF_PROCESSES}
+        ),
         "earlier_groups": _earlier_groups(writer.record, record),
     }
     writer.update(writer.record.model_copy(update=changes))

@@ -12,10 +12,11 @@ import torch
 from fakes_models import tiny_model
 from torch import Tensor
 
+from lopa_bench.decoders import branch_parallel
 from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup, Exchange, share_of
 from lopa_bench.decoders.registry import create
 from lopa_bench.decoders.rounds import Round
-from lopa_bench.errors import ConfigError, NaNLogits
+from lopa_bench.errors import CommunicationError, ConfigError, DecodeError, NaNLogits
 
 PROMPT = [5, 9, 4, 7, 3]
 OPTIONS = {"max_new_tokens": 24, "block_size": 4, "tau_conf": 0.6, "early_stop": False}
@@ -77,8 +78,10 @@ def on_ranks(size: int, work: Callable[[FakeCommunicator], Any]) -> tuple[list[A
 def told(rounds: list[Round]) -> list[Any]:
     """All that a round says; a score may differ in its last bits, for products of other sizes round otherwise."""
     return [
-        (one.positions, one.tokens, one.winner, one.model_calls, one.branch_forwards, one.num_positions)
-        + tuple((info.position, info.token, info.num_masks, pytest.approx(info.score)) for info in one.branches)
+        (
+            (one.positions, one.tokens, one.winner, one.model_calls, one.branch_forwards, one.num_positions),
+            [(info.position, info.token, info.num_masks, pytest.approx(info.score)) for info in one.branches],
+        )
         for one in rounds
     ]
 
@@ -159,6 +162,52 @@ def test_a_failure_on_one_process_makes_all_leave_in_the_same_round() -> None:
     results, _ = on_ranks(3, work)
     assert all(isinstance(one, NaNLogits) for one in results), results
     assert rounds_seen == [3, 3, 3]
+
+
+def test_a_cache_that_one_process_cannot_make_is_told_in_the_first_exchange() -> None:
+    model = tiny_model("dream", 3, torch.float64, 0.3)
+
+    def work(who: FakeCommunicator) -> None:
+        decoder = create("lopa", model, {**OPTIONS, "branches": 3})
+        decoder.group = BranchGroup(who)
+        if who.rank == 1:
+            decoder.model = NoMemory(model)
+        decoder.decode(PROMPT).run()
+
+    results, _ = on_ranks(3, work)
+    assert all(isinstance(one, torch.OutOfMemoryError) for one in results), results
+
+
+class NoMemory:
+    """A model whose caches do not fit."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def new_cache(self, capacity: int) -> None:
+        raise torch.OutOfMemoryError(f"no room for {capacity} positions")
+
+
+def test_processes_that_hold_other_branches_end_the_job() -> None:
+    model = tiny_model("dream", 3, torch.float64, 0.3)
+
+    def work(who: FakeCommunicator) -> None:
+        decoder = create("lopa", model, {**OPTIONS, "branches": 3})
+        decoder.group = BranchGroup(who)
+        decoder.decode([*PROMPT[:-1], PROMPT[-1] + who.rank]).run()
+
+    results, _ = on_ranks(2, work)
+    assert all(isinstance(one, CommunicationError) and "went apart" in str(one) for one in results), results
+
+
+def test_an_exchange_as_large_as_logits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branch_parallel, "MOST_BYTES", 64)
+    model = tiny_model("dream", 3, torch.float64, 0.3)
+    results, _ = on_ranks(2, lambda who: decode(model, {"branches": 2}, BranchGroup(who)))
+    assert all(isinstance(one, DecodeError) and "open slots" in str(one) for one in results), results
 
 
 def test_shares_cover_all_branches_once() -> None:
