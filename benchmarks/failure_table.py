@@ -76,7 +76,7 @@ def trial(fault: Fault, folder: Path, devices: int = 2, resume_with: int | None 
     root = folder / "runs"
     os.environ.update(FAULT=f"{fault.kind} {fault.rank} {fault.call}", FAULT_FOLDER=str(folder))
     arguments = [*words(fault, root), "--devices", str(devices)]
-    code, sentence = _launched(fault, arguments, devices)
+    code, sentence = _launched(fault, arguments, devices, folder)
     ended = time.monotonic()
     began = float((folder / "fault").read_text())
     if fault.kind == "orphan":
@@ -94,18 +94,30 @@ def trial(fault: Fault, folder: Path, devices: int = 2, resume_with: int | None 
     return Outcome(ended - began, code, sentence, tuple(broken))
 
 
-def _launched(fault: Fault, arguments: list[str], devices: int) -> tuple[int, str]:
+def _launched(fault: Fault, arguments: list[str], devices: int, folder: Path) -> tuple[int, str]:
     if fault.kind == "orphan":
         code = (
             f"import sys; from lopa_bench.harness.launch import launch; launch({arguments!r}, {devices}, {TIMEOUT_S}, "
         )
-        done = subprocess.run([sys.executable, "-c", f"{code}[{str(HERE / 'faulty_rank.py')!r}])"], check=False)
+        place = {**os.environ, "TMPDIR": str(folder)}
+        source = f"{code}[{str(HERE / 'faulty_rank.py')!r}])"
+        done = subprocess.run([sys.executable, "-c", source], env=place, stderr=subprocess.DEVNULL, check=False)
         return done.returncode, ""
     try:
-        with Path(os.devnull).open("w") as nowhere, _to(nowhere.fileno()):
+        with Path(os.devnull).open("w") as nowhere, _to(nowhere.fileno()), _scratch_in(folder):
             return launch(arguments, devices, TIMEOUT_S, [str(HERE / "faulty_rank.py")]), ""
     except LopaBenchError as error:
         return error.exit_code, str(error)
+
+
+@contextlib.contextmanager
+def _scratch_in(folder: Path):  # type: ignore[no-untyped-def]
+    """Let the launcher keep its files, and a fault's traceback, where they are removed with everything else."""
+    kept, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = kept
 
 
 @contextlib.contextmanager
