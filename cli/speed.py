@@ -162,6 +162,7 @@ def _check_rows(found: SpeedAnswer) -> list[dict[str, Any]]:
             "predicted_ms": 1000 * one.predicted_s,
             "measured_ms": 1000 * one.measured_s,
             "deviation": one.deviation,
+            "predicted_speed_up": found.checked[0].predicted_s / one.predicted_s,
             "measured_speed_up": found.checked[0].measured_s / one.measured_s,
         }
         for one in found.checked
@@ -179,6 +180,7 @@ def _checked(found: SpeedAnswer) -> Table:
         Column("predicted_ms", "predicted ms", 2),
         Column("measured_ms", "measured ms", 2),
         Column("deviation", "deviation %", 0, 100, signed=True),
+        Column("predicted_speed_up", "predicted speed-up", 2),
         Column("measured_speed_up", "measured speed-up", 2),
     ]
     return Table(columns, _check_rows(found), "held against rounds measured here")

@@ -127,7 +127,7 @@ class ModelSource:
 
         adapter, force = self.settings["adapter"], bool(self.settings["force_adapter"])
         offline = bool(self.settings["offline"])
-        shared = {} if tensor_group is None else {"tensor_group": tensor_group}
+        shared: dict[str, Any] = {} if tensor_group is None else {"tensor_group": tensor_group}
         return kept(
             (self.name, adapter, force, device, dtype, self.acceleration),
             lambda: load_model(

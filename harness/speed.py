@@ -7,6 +7,7 @@ deviation stands beside them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,7 +121,7 @@ def answer(question: SpeedQuestion) -> SpeedAnswer:
     machine = measure.measure_device(config, dtype, question.device)
     is_small = count_parameters(config) <= MOST_CHECKED
     tried = config if is_small else measure.mid_config()
-    shape, notes = question.shape(most), []
+    shape, notes = question.shape(most), _busy()
     pair: dict[str, float] = {}
     if _has_two(question.device) and (question.check or question.link is None):
         pair = measure.measure_pair(tried, str(dtype).removeprefix("torch."), question.device, shape, question.threads)
@@ -137,8 +138,29 @@ def answer(question: SpeedQuestion) -> SpeedAnswer:
         for (bp, tp), seconds in {(1, 1): alone, (2, 1): pair.get("bp"), (1, 2): pair.get("tp")}.items():
             if seconds is not None:
                 told = predict(rates, tried, size, shape, bp, tp, 1.0)
-                checked.append(Checked(name, most, bp, tp, told.seconds, seconds))
+                slower = _slow_down(rates, pair) if bp * tp > 1 else 1.0
+                checked.append(Checked(name, most, bp, tp, told.compute_s * slower + told.comm_s, seconds))
+        if pair and _slow_down(rates, pair) > 1:
+            notes.append(
+                f"two processes here slow each other's products down {_slow_down(rates, pair):.2f} times, "
+                "which devices of their own would not; the check allows for it"
+            )
     return SpeedAnswer(machine, list(_predictions(question, machine, config, size)), checked, notes)
+
+
+def _busy() -> list[str]:
+    """A warning where other programs keep the processors busy."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load < processors / 2:
+        return []
+    return [f"the load average was {load:.1f} on {processors} processors: what else runs here blurs every figure"]
+
+
+def _slow_down(machine: Machine, pair: Mapping[str, float]) -> float:
+    """How much longer products take where two processes work at once on what one had measured alone."""
+    from lopa_bench.harness.speed_measure import SHARED_ROWS
+
+    return max(1.0, machine.flops_at(SHARED_ROWS) / pair["flops"])
 
 
 def _has_two(device: str) -> bool:

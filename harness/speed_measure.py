@@ -29,9 +29,11 @@ from lopa_bench.models.tiny import tiny_config
 from lopa_bench.models.visibility import block_causal
 
 ROWS = (1, 8, 64, 256, 1024)
+SHARED_ROWS = 256
 COPY_BYTES = 64 << 20
 MOST_WEIGHTS = 64 << 20
 PROBE_TIMEOUT_S = 300
+MOST_ROUNDS = 25
 MOST_S = 3.0
 """Seconds of repeating one measurement."""
 MID = {
@@ -74,21 +76,27 @@ def _now(device: str) -> float:
 @torch.inference_mode()
 def measure_device(config: ModelConfig, dtype: torch.dtype, device: str) -> Machine:
     """Rates of one device for products of a network's width, and what a layer and a round cost besides."""
-    # More than a processor's caches hold, as a network's weights are.
-    count = max(1, min(4, MOST_WEIGHTS // (config.intermediate_size * config.hidden_size)))
-    weights = [
-        torch.randn(config.intermediate_size, config.hidden_size, device=device, dtype=dtype) for _ in range(count)
-    ]
-    flops = {}
-    for rows in ROWS:
-        hidden = torch.randn(rows, config.hidden_size, device=device, dtype=dtype)
-        seconds = timed(lambda hidden=hidden: [F.linear(hidden, one) for one in weights], device)  # type: ignore[misc]
-        flops[rows] = 2.0 * rows * sum(one.numel() for one in weights) / seconds
+    weights = _weights(config, dtype, device)
+    flops = {rows: _rate(weights, rows, device) for rows in ROWS}
     block = torch.zeros(COPY_BYTES // 4, device=device)
     # A sum reads everything once and writes next to nothing, as a product with few rows does.
     read_bytes_s = COPY_BYTES / timed(block.sum, device)
     layer_s, round_s = _fixed_costs(device, dtype)
     return Machine(flops, read_bytes_s, layer_s, round_s)
+
+
+def _weights(config: ModelConfig, dtype: torch.dtype, device: str) -> list[torch.Tensor]:
+    """Matrices of the network's feed-forward, more than a processor's caches hold, as a network's weights are."""
+    shape = (config.intermediate_size, config.hidden_size)
+    count = max(1, min(4, MOST_WEIGHTS // (shape[0] * shape[1])))
+    return [torch.randn(shape, device=device, dtype=dtype) for _ in range(count)]
+
+
+def _rate(weights: list[torch.Tensor], rows: int, device: str) -> float:
+    """Operations per second of products with so many rows."""
+    hidden = torch.randn(rows, weights[0].shape[1], device=device, dtype=weights[0].dtype)
+    seconds = timed(lambda: [F.linear(hidden, one) for one in weights], device, MOST_ROUNDS)
+    return 2.0 * rows * sum(one.numel() for one in weights) / seconds
 
 
 def _fixed_costs(device: str, dtype: torch.dtype) -> tuple[float, float]:
@@ -133,7 +141,7 @@ def time_round(model: LanguageModel, shape: RoundShape, branches: int, talk: Cal
         host_scores(logits, rows[0], "neg_entropy", vocabulary=model.vocabulary)
         talk()
 
-    return timed(once, device)
+    return timed(once, device, MOST_ROUNDS)
 
 
 def measure_round(config: ModelConfig, dtype: torch.dtype, device: str, shape: RoundShape) -> float:
@@ -142,7 +150,7 @@ def measure_round(config: ModelConfig, dtype: torch.dtype, device: str, shape: R
 
 
 def measure_pair(config: ModelConfig, dtype: str, device: str, shape: RoundShape, threads: int) -> dict[str, float]:
-    """What two processes find: `latency_s`, `bytes_s`, and seconds of a round as `bp` and as `tp`.
+    """What two processes find: `latency_s`, `bytes_s`, `flops` of both at work, seconds of a round as `bp` and `tp`.
 
     Raises:
         CommunicationError: one of them failed.
@@ -211,6 +219,7 @@ def main(text: str) -> None:
         # Of two processes each sends what it holds once: half of it in every of the two phases of a sum.
         sent = large.numel() * large.element_size()
         found = {"latency_s": latency, "bytes_s": sent / max(bulk - latency, 1e-9)}
+        found["flops"] = _rate(_weights(config, dtype, world.device), SHARED_ROWS, world.device)
         rows = torch.zeros(-(-shape.branches // 2), NUMBERS_A_ROW, shape.rows, device=world.device)
         if shape.branches > 1:
             whole = random_model(config, world.device, dtype, None)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
 from lopa_bench.models.network import Transformer
@@ -46,6 +48,33 @@ def compile_network(network: Transformer) -> str:
     torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, MOST_VARIANTS)
     mode = "reduce-overhead" if network.embed.weight.device.type == "cuda" else "default"
     for layer in network.layers:
-        for name in ("before", "after"):
-            object.__setattr__(layer, name, torch.compile(getattr(layer, name), mode=mode))
+        object.__setattr__(layer, "before", _before(torch.compile(layer.before, mode=mode)))
+        object.__setattr__(layer, "after", _after(torch.compile(layer.after, mode=mode)))
     return f"torch.compile, mode {mode}, layers without attention"
+
+
+# All windows' positions go through as one row, so that one compiled form serves any number of either; with two open
+# sizes some releases of torch fail over products of three factors.
+
+
+def _before(part: Callable[..., tuple[Tensor, ...]]) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, ...]]:
+    """`Layer.before` over a compiled form of itself."""
+
+    def call(hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, ...]:
+        batch, length, width = hidden.shape
+        tables = [table.expand(batch, 1, length, -1).reshape(batch * length, -1) for table in (cosine, sine)]
+        heads = part(hidden.reshape(1, batch * length, width), *tables)
+        return tuple(one.unflatten(2, (batch, length)).squeeze(0).transpose(0, 1) for one in heads)
+
+    return call
+
+
+def _after(part: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """`Layer.after` over a compiled form of itself."""
+
+    def call(hidden: Tensor, mixed: Tensor) -> Tensor:
+        batch, length, width = hidden.shape
+        row = mixed.transpose(0, 1).flatten(1, 2).unsqueeze(0)
+        return part(hidden.reshape(1, batch * length, width), row).view(batch, length, width)
+
+    return call

@@ -103,10 +103,17 @@ def test_tpf_and_branches_come_from_a_stored_run(tmp_path: Path) -> None:
 
 def test_without_a_second_device_only_one_is_told_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "_has_two", lambda device: False)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.1, 0.1, 0.1))
     found = speed.answer(SpeedQuestion(model="bundled:d2f", tokens_per_round={2: 1.0}, window=8, cached=0))
     assert [(one.bp, one.tp) for one in found.predictions] == [(1, 1)]
     assert [(one.bp, one.tp) for one in found.checked] == [(1, 1)]
     assert found.notes == ["one cpu device here: no link was measured; give one by --link MICROSECONDS,GB/S"]
+
+
+def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (9.0, 0.1, 0.1))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert speed._busy() == ["the load average was 9.0 on 2 processors: what else runs here blurs every figure"]
 
 
 @pytest.mark.slow
@@ -114,6 +121,6 @@ def test_two_processes_measure_a_link_and_both_kinds_of_rounds() -> None:
     config = tiny_config("dream", num_heads=4, num_kv_heads=2)
     shape = RoundShape(3, 8, 16, 8, 1.0)
     pair = measure_pair(config, "float32", "cpu", shape, 1)
-    assert set(pair) == {"latency_s", "bytes_s", "bp", "tp"} and min(pair.values()) > 0
+    assert set(pair) == {"latency_s", "bytes_s", "flops", "bp", "tp"} and min(pair.values()) > 0
     machine = measure_device(config, torch.float32, "cpu")
     assert min(machine.flops.values()) > 0 and machine.read_bytes_s > 0 and machine.link_latency_s is None

@@ -172,3 +172,7 @@ def test_a_compiled_network_gives_the_same_tokens() -> None:
     compiled, done = answer(compile=True)
     assert done == ("torch.compile, mode default, layers without attention",)
     assert compiled == answer()[0]
+    plain, other = load_model("bundled:d2f", dtype="bfloat16"), bundled("bfloat16", compile=True)[0]
+    for branches, length in ((1, 8), (3, 8), (2, 13)):
+        ids = torch.tensor([prompt[:length]] * branches)
+        assert error(other.predict(ids, (1, length)).float(), plain.predict(ids, (1, length)).float()) < 0.02
