@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
-from lopa_bench.models.network import Transformer
+from lopa_bench.models.network import Layer, Transformer
 
 COMPILERS = ("c++", "g++", "clang++", "cl")
 # Layers share their compiled code; every other number of rows beyond the general one may be compiled once more.
@@ -47,7 +47,7 @@ def compile_network(network: Transformer) -> str:
     """
     torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, MOST_VARIANTS)
     mode = "reduce-overhead" if network.embed.weight.device.type == "cuda" else "default"
-    for layer in network.layers:
+    for layer in [module for module in network.modules() if isinstance(module, Layer)]:
         object.__setattr__(layer, "before", _before(torch.compile(layer.before, mode=mode)))
         object.__setattr__(layer, "after", _after(torch.compile(layer.after, mode=mode)))
     return f"torch.compile, mode {mode}, layers without attention"

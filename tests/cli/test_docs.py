@@ -25,6 +25,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMANDS = get_command(program.app)
 # What a command needs that is not here; all else is run.
 NOT_RUN = {
+    "lopa-bench speed": "measures for half a minute",
     "--preset": "a checkpoint from the hub",
     "--base-url": "a server",
     "lopa-dream-": "a checkpoint from the hub",
