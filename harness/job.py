@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lopa_bench.harness.acceleration import acceleration_of
+from lopa_bench.harness.acceleration import acceleration_of, check_tensor_parallel
 from lopa_bench.harness.code_scoring import scoring_settings
 from lopa_bench.harness.code_task import CodeTask
 from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process, source_of_model
@@ -58,6 +58,7 @@ def prepare(spec: RunSpec) -> Job:
     source = source_of_model(settings)
     source.unloaded_decoder()
     source.check()
+    check_tensor_parallel(settings, source, spread.shape.tensor)
     task = _task(settings, source)
     choice = choose(task, **{name: settings[name] for name in ONE_OF})
     settings = _with_choice(settings, choice)

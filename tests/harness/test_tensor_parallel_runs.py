@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from threads import ThreadGroup, on_ranks
 
+from lopa_bench.errors import ConfigError
+from lopa_bench.harness.job import prepare
 from lopa_bench.harness.launch import launch
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
@@ -64,6 +66,21 @@ def test_a_run_on_two_processes_makes_the_record_of_one(
     assert together.record.environment.groups == {"dp": 1, "bp": 1, "tp": 2}
     # The sums are told as communication.
     assert all(0 < one.time.comm_s <= one.time.decode_s for one in together.samples)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"devices": 8, "tensor_parallel": 8}, "8 processes leaves some without a head: the model has"),
+        ({"devices": 2, "tensor_parallel": 2, "options": {"top_p": 0.9}}, r"top_p = 0.9 needs all probabilities"),
+        ({"devices": 2, "tensor_parallel": 2, "compile": True}, "--compile is not offered with tensor parallelism"),
+    ],
+)
+def test_what_parts_of_a_network_cannot_do_is_refused_before_anything_starts(
+    asked: dict[str, Any], said: str, start: Callable[..., RunSpec]
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        prepare(start(**asked))
 
 
 def environment_of(spec: RunSpec) -> tuple[str, tuple[str, ...]]:
