@@ -41,24 +41,41 @@ def plot_accuracy_tpf(rows: Sequence[TradeOff], path: Path | str, *, title: str 
 
     The suffix gives the format: .png, .svg or .pdf; `also` names further suffixes to write beside it.
     """
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     paths = [Path(path), *(Path(path).with_suffix(suffix) for suffix in also)]
-    for target in paths:
-        if target.suffix not in SUFFIXES:
-            raise ResultsError(f"cannot draw to '{target}': the name must end in {', '.join(SUFFIXES)}")
+    check_suffixes(paths)
     points = _points(rows)
     if not points:
         raise ResultsError("nothing to plot: no row has both an accuracy and a TPF")
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure((6.4, 4.2))
     axes = figure.add_subplot()
     for index, point in enumerate(points):
         _draw(axes, point, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
     _dress(axes, title)
     place_labels(figure, axes, [(one.label, one.x, one.y) for one in points], [(one.x, one.y) for one in points])
+    save_figure(figure, paths)
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return an empty figure of `size` inches that needs no display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def check_suffixes(paths: Sequence[Path]) -> None:
+    """Refuse a path whose suffix names no format that can be drawn."""
+    for target in paths:
+        if target.suffix not in SUFFIXES:
+            raise ResultsError(f"cannot draw to '{target}': the name must end in {', '.join(SUFFIXES)}")
+
+
+def save_figure(figure: Figure, paths: Sequence[Path]) -> None:
+    """Write a figure to every path, the same bytes whenever the same is drawn."""
+    from matplotlib import rc_context
+
     for target in paths:
         with sentence_on_os_error("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
