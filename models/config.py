@@ -52,8 +52,7 @@ class ModelConfig:
             number = getattr(self, f"{role}_token_id")
             if number is not None and not 0 <= number < self.vocab_size:
                 raise ModelError(
-                    f"{role}_token_id {number} is outside the vocabulary of {self.vocab_size} tokens; "
-                    "check config.json"
+                    f"{role}_token_id {number} is outside the vocabulary of {self.vocab_size} tokens; check config.json"
                 )
 
     @property

@@ -18,7 +18,10 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "plainly wrong": ({"correct": 0.0, "why": "wrong", "extracted": "7"}, {"wrong"}),
     "empty": ({"correct": 0.0, "why": "empty", "stopped_by": "eos"}, {"empty"}),
     "empty, all of the budget": ({"correct": 0.0, "why": "empty", "stopped_by": "budget"}, {"empty", "truncated"}),
-    "cut, a number found": ({"correct": 0.0, "why": "truncated", "extracted": "7", "stopped_by": "budget"}, {"truncated"}),
+    "cut, a number found": (
+        {"correct": 0.0, "why": "truncated", "extracted": "7", "stopped_by": "budget"},
+        {"truncated"},
+    ),
     "cut, nothing found": (
         {"correct": 0.0, "why": "truncated", "text": "x", "text_kept": "x", "stopped_by": "budget"},
         {"truncated", "not extracted"},
