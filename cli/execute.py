@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from lopa_bench.harness.plan import Plan
-    from lopa_bench.harness.progress import Running
+    from lopa_bench.harness.progress import Running, Viewer
     from lopa_bench.harness.runner import RunResult
     from lopa_bench.harness.settings import RunSpec
     from lopa_bench.results.schema import SampleRecord
@@ -78,6 +79,10 @@ class Terminal:
         if self._progress is not None and self._bar is not None:
             self._progress.update(self._bar, completed=running.num_done, figures=figures(running))
 
+    def viewer(self, spell: Callable[[Iterable[int]], Mapping[int, str]]) -> Viewer | None:
+        """Nobody looks on; the bar is enough."""
+        return None
+
     def ended(self) -> None:
         """Take the bar away; where there was none to see, as in a log, say in a line how far it came."""
         if self._progress is not None:
@@ -110,15 +115,16 @@ def figures(running: Running) -> str:
     return " · ".join(words)
 
 
-def execute(spec: RunSpec, format: str) -> None:
-    """Run and print: the plan and the progress to stderr, the table (or JSON) to stdout."""
+def execute(spec: RunSpec, format: str, *, live: bool = False) -> None:
+    """Run and print: the plan and the progress (`live`: each answer as it fills up) to stderr, the table to stdout."""
+    from lopa_bench.cli.live import terminal_for
     from lopa_bench.harness.mesh import world_of
     from lopa_bench.harness.runner import run
 
     if (spec.devices or 1) > 1 and world_of() is None and not spec.dry_run:
         raise typer.Exit(launched(spec))
     with as_rank():
-        terminal = Terminal()
+        terminal = terminal_for(live)
         try:
             result = run(spec, terminal if speaks() else None)
         except KeyboardInterrupt:

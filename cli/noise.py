@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lopa_bench.results.store import StoredRun
 
 NOISE = "Noise"
-NOT_TAKEN = ("dry_run", "fresh", "trace")
+NOT_TAKEN = ("dry_run", "fresh", "trace", "live")
 
 Reference = Annotated[
     str | None, typer.Argument(metavar="[RUN]", help="A stored run to repeat; or name a cell by the flags of `run`.")

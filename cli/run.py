@@ -187,6 +187,7 @@ RunsDir = Annotated[Path | None, _option("--runs-dir", help="Where runs are stor
 New = Annotated[bool, _option("--new", help="Begin anew though the same run exists.", panel=WHERE)]
 DryRun = Annotated[bool, _option("--dry-run", help="Stop before anything is loaded.", panel=shared.OUTPUT)]
 Trace = Annotated[bool | None, _option("--trace", help="Store every round.", panel=shared.OUTPUT)]
+Live = Annotated[bool, _option("--live", help="Show each answer as it fills up; takes longer.", panel=shared.OUTPUT)]
 
 
 def run(
@@ -248,6 +249,7 @@ def run(
     fresh: New = False,
     dry_run: DryRun = False,
     trace: Trace = None,
+    live: Live = False,
     json: shared.Json = False,
     csv: shared.Csv = False,
     markdown: shared.Markdown = False,
@@ -261,7 +263,7 @@ def run(
 
     given = context.params
     format = shared.chosen_format(**{name: given[name] for name in ("json", "csv", "markdown", "latex")})
-    execute(spec_of(given), format)
+    execute(spec_of(given), format, live=live)
 
 
 def spec_of(given: dict[str, Any]) -> RunSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from lopa_bench.harness.answering import Question
 from lopa_bench.harness.forecast import Forecast, Timekeeper
 from lopa_bench.harness.loading import answerer_for
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
-from lopa_bench.harness.progress import Reporter, Running
+from lopa_bench.harness.progress import Reporter, Running, Viewer
 from lopa_bench.harness.records import sample_record
 from lopa_bench.results.shards import ShardReader, ShardWriter
 from lopa_bench.results.trace import ids_in
@@ -60,8 +60,9 @@ def generate_missing(
     reporter.started(writer.path, running, running.num_done + len(missing))
     others = _Others(writer, running, reporter, crew)
     batch_size = int(job.settings["batch_size"])
+    viewer = reporter.viewer(lm.answerer.spell) if batch_size == 1 else None
     try:
-        for number, (document, question, answer) in enumerate(_answers(job, lm, own, crew, keeper), 1):
+        for number, (document, question, answer) in enumerate(_answers(job, lm, own, crew, keeper, viewer), 1):
             sample = _store(job, lm, writer, document, question, answer)
             running.add(sample)
             keeper.sample_ended(sample.work.rounds, more_at_once=number % batch_size > 0 and number < len(own))
@@ -111,7 +112,12 @@ def _answering(job: Job, clock: Clock | None, crew: Crew | None) -> AnsweringLM:
 
 
 def _answers(
-    job: Job, lm: AnsweringLM, documents: Sequence[Document], crew: Crew | None, keeper: Timekeeper | None = None
+    job: Job,
+    lm: AnsweringLM,
+    documents: Sequence[Document],
+    crew: Crew | None,
+    keeper: Timekeeper | None = None,
+    viewer: Viewer | None = None,
 ) -> Iterator[tuple[Document, Question, Answer]]:
     """Warm up, then make the answers one after the other, or batch after batch, each when it is asked for."""
     questions = [_question(job, document) for document in documents]
@@ -125,10 +131,20 @@ def _answers(
             keeper.round_ended(one)
         if crew is not None:
             crew.round_ended(one)
+        if viewer is not None:
+            viewer.round_ended(one)
 
     answers = lm.answer_all(questions, trace=bool(job.settings["trace"]), on_round=round_ended)
     begun = documents if crew is None else crew.told(documents, judging_is_slow=job.task.family == "code")
-    yield from zip(begun, questions, answers, strict=True)
+    yield from zip(_viewed(begun, viewer), questions, answers, strict=True)
+
+
+def _viewed(documents: Iterable[Document], viewer: Viewer | None) -> Iterator[Document]:
+    """The same documents; whoever looks on is told of each before its answer begins."""
+    for document in documents:
+        if viewer is not None:
+            viewer.begin(document.id)
+        yield document
 
 
 def _store(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +11,7 @@ from lopa_bench.results.schema import SampleRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lopa_bench.decoders.rounds import Round
     from lopa_bench.harness.forecast import Forecast
     from lopa_bench.harness.plan import Plan
 
@@ -54,8 +56,27 @@ class Running:
         return self.useful / self.seconds if self.seconds else None
 
 
+class Viewer(Protocol):
+    """Looks on while answers are made one at a time. What it takes is not counted in any answer's seconds."""
+
+    def begin(self, sample_id: str) -> None:
+        """The next rounds are those of this sample."""
+        ...
+
+    def round_ended(self, one: Round) -> None:
+        """A round has just ended."""
+        ...
+
+
 class Reporter(Protocol):
     """Hears of everything a user may want to see."""
+
+    def viewer(self, spell: Callable[[Iterable[int]], Mapping[int, str]]) -> Viewer | None:
+        """Return who looks on while each answer is filled, or None; `spell` gives the text of token ids.
+
+        Only asked where answers are made one at a time.
+        """
+        ...
 
     def note(self, text: str) -> None:
         """One line that the user should read."""
@@ -80,6 +101,10 @@ class Reporter(Protocol):
 
 class Silent:
     """Listens to nothing."""
+
+    def viewer(self, spell: Callable[[Iterable[int]], Mapping[int, str]]) -> Viewer | None:
+        """Nobody looks on."""
+        return None
 
     def note(self, text: str) -> None:
         """Ignore it."""

@@ -79,7 +79,7 @@ class Cases:
 
     def large_file(self, root: Path) -> list[dict[str, Any]]:
         """Files may not grow beyond what the run's record and some samples take."""
-        return [self.attempt(root, lambda: limit_files(8_000)), self.attempt(root)]
+        return [self.attempt(root, lambda: limit_files(10_000)), self.attempt(root)]
 
     def full_disk(self, root: Path) -> list[dict[str, Any]] | None:
         """A file system of 28 KiB, where this process may make one."""

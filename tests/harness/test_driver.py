@@ -177,6 +177,17 @@ def test_rounds_are_kept_only_when_asked_for() -> None:
     assert [one.prefill for one in rounds] == [True, False, False, False, False]
 
 
+def test_what_traces_and_listeners_take_is_not_counted() -> None:
+    device = FakeDevice()
+
+    def look(one: object) -> None:
+        device.time += 10.0
+
+    decoder = ScriptedDecoder(one_by_one([A] * 4), before=lambda: device.submit(0.5))
+    time = generate(decoder, PROMPT, clock=device, trace=True, on_round=look).time
+    assert (time.total_s, time.first_round_s) == (pytest.approx(2.0), pytest.approx(0.5))
+
+
 def test_listeners_hear_every_round() -> None:
     heard: list[int] = []
     generate(ScriptedDecoder(one_by_one([A] * 5)), PROMPT, on_round=lambda one: heard.append(one.index))

@@ -123,3 +123,15 @@ def test_the_frozen_run_of_version_1_still_reads() -> None:
     assert run.summary.metrics["latency_s"].version == METRICS["latency_s"].version
     [trace] = run.traces()
     assert (trace.rounds[0].num_slots, trace.rounds[-1].branches[-1].num_filled, trace.texts) == (None, None, {})
+
+
+def test_the_frozen_run_of_version_2_still_reads() -> None:
+    run = load_run(FROZEN.parent / "v2" / "0001-mini-maths-lopa")
+    assert (run.status, run.version, len(run.samples)) == ("finished", 2, 2)
+    traces = list(run.traces())
+    assert [trace.num_slots for trace in traces] == [sample.tokens.committed for sample in run.samples]
+    for trace, sample in zip(traces, run.samples, strict=True):
+        text = "".join(trace.spell(token) for token in sample.token_ids[: sample.tokens.useful])
+        assert text == sample.text
+        contested = [one for one in trace.rounds if len(one.branches) > 1]
+        assert contested and all(one.gain is not None for one in contested)
