@@ -78,8 +78,8 @@ class Cases:
         return [stopped, refused, finished, self.attempt(root, give_up_power)]
 
     def large_file(self, root: Path) -> list[dict[str, Any]]:
-        """Files may not grow beyond what the run's record and some samples take."""
-        return [self.attempt(root, lambda: limit_files(10_000)), self.attempt(root)]
+        """Files may not grow beyond what the run's record and some samples take; their traces take less."""
+        return [self.attempt(root, lambda: limit_files(9_000)), self.attempt(root)]
 
     def full_disk(self, root: Path) -> list[dict[str, Any]] | None:
         """A file system of 28 KiB, where this process may make one."""

@@ -84,7 +84,7 @@ def test_field_of_another_kind(write: Callable[..., Path]) -> None:
         rows[0]["prompt"] = 3
         return rows
 
-    with pytest.raises(TaskDataError, match=r"line 1: field 'prompt' .*\(a int\)"):
+    with pytest.raises(TaskDataError, match=r"line 1: field 'prompt' .*\(it is int\)"):
         load_code_data("humaneval", write(change))
 
 
