@@ -41,6 +41,8 @@ def draw_filling(shown: Replay, paths: Sequence[Path]) -> None:
 
 def _stairs(axes: Axes, shown: Replay) -> None:
     """Mark every slot at the round that filled it, the open slots behind in grey, winning lookaheads by a triangle."""
+    from matplotlib.ticker import MaxNLocator
+
     for index, one in enumerate(shown.trace.rounds):
         if one.num_slots:
             axes.barh(index, one.num_slots, left=-0.5, height=1.0, color="#efefef", zorder=1)
@@ -71,7 +73,7 @@ def _stairs(axes: Axes, shown: Replay) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("position in the answer")
     axes.set_ylabel("round")
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower left", fontsize=8, frameon=False)
