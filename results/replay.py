@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VIRIDIS = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725")
 MASK_SIGN = "·"
 NEWLINE_SIGN = "↵"
-SIGNS = {"\t": "→", "\r": "␍", "\0": "␀"}
+TAB_SIGN = "→"
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,18 @@ def slots_of(trace: TraceRecord, eos_id: int | None) -> tuple[Slot, ...]:
 
 def visible(text: str) -> str:
     """Return a token's text with what cannot be seen made visible; a newline still breaks the line, behind its sign."""
-    for sign, shown in SIGNS.items():
-        text = text.replace(sign, shown)
-    return text.replace("\n", f"{NEWLINE_SIGN}\n") or "∅"
+    return "".join(map(_sign, text)) or "∅"
+
+
+def _sign(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character == "\n":
+        return f"{NEWLINE_SIGN}\n"
+    if character == "\t":
+        return TAB_SIGN
+    # Unicode has a picture for each of the first control characters; the rest cannot be told apart anyway.
+    return chr(0x2400 + ord(character)) if ord(character) < 32 else "\ufffd"
 
 
 def runs_of(one: RoundRecord, trace: TraceRecord) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,10 @@ def draw_filling(shown: Replay, paths: Sequence[Path]) -> None:
         f"{facts['sample']}, {facts['decoder']}: {facts['useful tokens']} tokens in {facts['rounds']} rounds",
         fontsize=10,
     )
-    save_figure(figure, paths)
+    with warnings.catch_warnings():
+        # A model may write in any script, and a font has not all of them: matplotlib draws a box then, which will do.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        save_figure(figure, paths)
 
 
 def _stairs(axes: Axes, shown: Replay) -> None:

@@ -18,7 +18,10 @@ from typer.main import get_command
 
 from lopa_bench.cli import app as program
 from lopa_bench.cli.reference import reference
+from lopa_bench.results.jsonl import gzip_member
+from lopa_bench.results.store import TRACES_FILE, load_run
 from lopa_bench.results.sweeps import SweepCell, SweepRecord, write_sweep
+from lopa_bench.results.trace import RoundRecord, TraceRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -144,13 +147,16 @@ def test_commands_of_the_pages_run(line: str, call: Any, tmp_path: Path) -> None
 
 
 def prepare(folder: Path, call: Any) -> None:
-    """Put there what the pages' commands find: some runs, a sweep's file, a sweep of that name, a baseline."""
+    """Put there what the pages' commands find: some runs, the last traced, a sweep's file and its sweep, a baseline."""
     for index, branches in enumerate((1, 8, 2, 4)):
         lopa(folder / "runs", branches, rounds=1 - 0.1 * index)
     text = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```yaml\n(.+?)```", text, re.DOTALL)
     (folder / "branches.yaml").write_text(block, encoding="utf-8")
     runs = sorted(path.name for path in (folder / "runs").glob("0*"))
+    last = load_run("last", folder / "runs")
+    trace = TraceRecord(id=last.samples[0].id, rounds=(RoundRecord(index=0, positions=(0,), tokens=(7,)),))
+    (last.path / TRACES_FILE).write_bytes(gzip_member(trace.model_dump_json().encode() + b"\n"))
     cells = tuple(SweepCell(values={}, run=name) for name in runs)
     write_sweep(folder / "runs", SweepRecord(name="branches", cells=cells))
     assert call("baseline", "accept", "1", "--why", "first", "--out", "baseline.json")[0] == 0

@@ -95,6 +95,7 @@ def test_colours_rise_in_lightness_and_can_be_written_on() -> None:
 
 def test_what_cannot_be_seen_is_shown() -> None:
     assert (visible(" a\n"), visible("\t"), visible("")) == (" a↵\n", "→", "∅")
+    assert (visible("\x14\r"), visible("\x1b[2J"), visible("\u200b")) == ("␔␍", "␛[2J", "\ufffd")
 
 
 def test_neighbours_of_one_round_are_one_piece(shown: Replay) -> None:
