@@ -91,18 +91,25 @@ class TorchCommunicator:
 
     @contextmanager
     def _named(self, operation: str) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            raise CommunicationError(
-                f"rank {self._world_rank}: {operation} was called off the main thread, where it would hang"
-            )
-        self._tell(operation)
-        begin = time.perf_counter()
-        try:
+        who = f"rank {self._world_rank}"
+        with guarded(operation, who, f"{who}, round {len(self._exchanges)}: {operation} among {self.size} ranks"):
+            self._tell(operation)
             yield
-        except (RuntimeError, ValueError) as problem:
-            first_line = str(problem).partition("\n")[0]
-            raise CommunicationError(
-                f"rank {self._world_rank}, round {len(self._exchanges)}: {operation} among {self.size} ranks failed "
-                f"after {time.perf_counter() - begin:.0f} s: {first_line}"
-            ) from problem
         self._tell("computing")
+
+
+@contextmanager
+def guarded(operation: str, who: str, call: str) -> Iterator[None]:
+    """Carry out a collective; `who` and `call` name the process and the call in what is said when it fails.
+
+    Raises:
+        CommunicationError: it failed, or was called off the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise CommunicationError(f"{who}: {operation} was called off the main thread, where it would hang")
+    begin = time.perf_counter()
+    try:
+        yield
+    except (RuntimeError, ValueError) as problem:
+        first_line = str(problem).partition("\n")[0]
+        raise CommunicationError(f"{call} failed after {time.perf_counter() - begin:.0f} s: {first_line}") from problem

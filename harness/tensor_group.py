@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lopa_bench.errors import CommunicationError
-from lopa_bench.harness.collectives import gather_single
+from lopa_bench.harness.collectives import gather_single, guarded
 
 
 @dataclass
@@ -58,19 +56,10 @@ class TorchTensorGroup:
 
     @contextmanager
     def _named(self, operation: str, tensor: Tensor) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            raise CommunicationError(
-                f"rank {self.rank} of the network: {operation} was called off the main thread, where it would hang"
-            )
+        who = f"rank {self.rank} of the network"
         begin = time.perf_counter()
-        try:
+        with guarded(operation, who, f"{who}: {operation} number {self.meter.num_calls + 1} of {self.size} ranks"):
             yield
-        except (RuntimeError, ValueError) as problem:
-            first_line = str(problem).partition("\n")[0]
-            raise CommunicationError(
-                f"rank {self.rank} of the network: {operation} number {self.meter.num_calls + 1} of {self.size} ranks "
-                f"failed after {time.perf_counter() - begin:.0f} s: {first_line}"
-            ) from problem
         self.meter.seconds += time.perf_counter() - begin
         self.meter.num_calls += 1
         self.meter.num_bytes += tensor.numel() * tensor.element_size()

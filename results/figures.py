@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.results.jsonl import sentence_on_os_error
+from lopa_bench.results.plots import COLOURS, MARKERS
 from lopa_bench.results.schema import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette without its yellow, which vanishes on white.
-_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "--", "++")
 _LINES = ("-", "--", ":", "-.")
 _OWN = {"ar": 6, "vanilla": 3, "fast-dllm": 2, "d2f": 1, "lopa": 0}
@@ -76,7 +74,7 @@ def look(decoder: str, decoders: Sequence[str] = ()) -> Look:
     """Return how a decoder looks: the built-in ones always the same, others by their place among `decoders`."""
     others = [one for one in decoders if one not in _OWN]
     index = _OWN.get(decoder, 4 + others.index(decoder) % 2 if decoder in others else 5)
-    return Look(_PALETTE[index], _MARKERS[index], _HATCHES[index])
+    return Look(COLOURS[index], MARKERS[index], _HATCHES[index])
 
 
 def shades(count: int) -> list[str]:
@@ -89,7 +87,7 @@ def shades(count: int) -> list[str]:
 
 def line_styles() -> Iterator[tuple[str, str]]:
     """Yield line style and marker of one series after another, without end."""
-    return zip(itertools.cycle(_LINES), itertools.cycle(_MARKERS), strict=False)
+    return zip(itertools.cycle(_LINES), itertools.cycle(MARKERS), strict=False)
 
 
 @contextmanager
