@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import check_section
 
 from lopa_bench.decoders.options import describe
 from lopa_bench.decoders.presets import CONVENTIONS
@@ -60,14 +60,7 @@ SECTIONS = {"options": options_section, "conventions": conventions_section}
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_tables_are_those_of_the_code(section: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->"
-    expected = f"{begin}{SECTIONS[section]()}\n{end}"
-    start, stop = text.index(begin), text.index(end) + len(end)
-    if os.environ.get("LOPA_BENCH_UPDATE_DOCS"):
-        PAGE.write_text(text[:start] + expected + text[stop:], encoding="utf-8")
-        return
-    assert text[start:stop] == expected, "out of date; run it again with LOPA_BENCH_UPDATE_DOCS=1"
+    check_section(PAGE, section, SECTIONS[section]())
 
 
 def test_every_decoder_and_every_option_is_explained_in_the_text() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import marked
 
 from lopa_bench.errors import PrerequisiteError, ScorerError
 from lopa_bench.harness import isolation, sandbox
@@ -247,14 +248,3 @@ def test_nothing_outlives_a_killed_parent(box: Sandbox, tmp_path: Path) -> None:
         time.sleep(0.05)
     assert marked(mark) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def marked(mark: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_text())
-        except OSError:
-            continue
-    return found

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from processes import marked
 
 from lopa_bench.errors import PrerequisiteError
 from lopa_bench.harness import isolation
@@ -67,17 +68,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Running:
     plain = isolation.environment
     monkeypatch.setattr(isolation, "environment", lambda scratch: plain(scratch) | {TAG: mark})
 
-    def find() -> list[str]:
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark.encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_text())
-            except OSError:
-                continue
-        return found
-
-    return find
+    return lambda: marked(mark)
 
 
 @pytest.fixture

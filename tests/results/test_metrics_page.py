@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from pages import check_section
 
 from lopa_bench.results.conventions import CONVENTIONS
 from lopa_bench.results.metrics import METRICS
@@ -44,14 +44,7 @@ SECTIONS = {"figures": figures_section, "intervals": intervals_section, "convent
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_tables_are_those_of_the_code(section: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->"
-    expected = f"{begin}{SECTIONS[section]()}\n{end}"
-    start, stop = text.index(begin), text.index(end) + len(end)
-    if os.environ.get("LOPA_BENCH_UPDATE_DOCS"):
-        PAGE.write_text(text[:start] + expected + text[stop:], encoding="utf-8")
-        return
-    assert text[start:stop] == expected, "out of date; run it again with LOPA_BENCH_UPDATE_DOCS=1"
+    check_section(PAGE, section, SECTIONS[section]())
 
 
 def test_every_field_of_the_ledgers_is_explained() -> None:
