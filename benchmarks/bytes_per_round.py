@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 from lopa_bench.decoders.communication import BranchGroup, Exchange
 from lopa_bench.decoders.registry import create
-from lopa_bench.harness.collectives import TorchCommunicator
+from lopa_bench.harness.distributed.collectives import TorchCommunicator
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import Transformer
 from lopa_bench.models.tiny import tiny_config

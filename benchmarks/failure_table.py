@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lopa_bench.errors import LopaBenchError
-from lopa_bench.harness.launch import launch
+from lopa_bench.harness.distributed.launch import launch
 from lopa_bench.results.store import StoredRun, list_runs
 from lopa_bench.results.tables import Column, Table
 
@@ -96,9 +96,8 @@ def trial(fault: Fault, folder: Path, devices: int = 2, resume_with: int | None 
 
 def _launched(fault: Fault, arguments: list[str], devices: int, folder: Path) -> tuple[int, str]:
     if fault.kind == "orphan":
-        code = (
-            f"import sys; from lopa_bench.harness.launch import launch; launch({arguments!r}, {devices}, {TIMEOUT_S}, "
-        )
+        code = "import sys; from lopa_bench.harness.distributed.launch import launch; "
+        code += f"launch({arguments!r}, {devices}, {TIMEOUT_S}, "
         place = {**os.environ, "TMPDIR": str(folder)}
         source = f"{code}[{str(HERE / 'faulty_rank.py')!r}])"
         done = subprocess.run([sys.executable, "-c", source], env=place, stderr=subprocess.DEVNULL, check=False)

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_scaling.py --model Dream-org/Dream-v0-Instruct-7B --task gsm8k --limit 20
 
-Every run is `lopa-bench run --new`; the table is made by results/scaling.py from what they stored.
+Every run is `lopa-bench run --new`; the table is made by results/reports/scaling.py from what they stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from lopa_bench.results.scaling import scaling, scaling_table
+from lopa_bench.results.reports.scaling import scaling, scaling_table
 from lopa_bench.results.store import load_run
 from lopa_bench.results.tables import render
 

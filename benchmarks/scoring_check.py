@@ -23,8 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lopa_bench.errors import PrerequisiteError
-from lopa_bench.harness.code_batch import judge_all
-from lopa_bench.harness.code_judge import (
+from lopa_bench.harness.code.batch import judge_all
+from lopa_bench.harness.code.expected import ExpectedOutputs, private_folder
+from lopa_bench.harness.code.judge import (
     PROGRAM_LIMITS,
     SOLUTION_LIMITS,
     AssertionJudge,
@@ -34,9 +35,8 @@ from lopa_bench.harness.code_judge import (
     Verdict,
     check_controls,
 )
-from lopa_bench.harness.expected import ExpectedOutputs, private_folder
-from lopa_bench.harness.isolation import Kind
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.sandbox.isolation import Kind
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.code_data import CodeData, load_code_data
 
 OFFICIAL = {"humaneval": 164, "humaneval+": 164, "mbpp": 500, "mbpp+": 378}

@@ -27,7 +27,7 @@ def analyse(
 
     Example: lopa-bench analyse last --table branches
     """
-    from lopa_bench.results import analysis
+    from lopa_bench.results.fillings import analysis
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)

@@ -11,7 +11,7 @@ import typer
 from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
-    from lopa_bench.results.baseline import Acceptance, Baseline
+    from lopa_bench.results.comparison.baseline import Acceptance, Baseline
     from lopa_bench.results.tables import Table
 
 app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -57,9 +57,9 @@ def accept(
     Example: lopa-bench baseline accept 1 2 --why "first baseline" --out baseline.json
     """
     from lopa_bench.errors import ConfigError
-    from lopa_bench.results import baseline as baselines
-    from lopa_bench.results.baseline_file import read_baseline, write_baseline
-    from lopa_bench.results.bounds import Bounds, bounds_from
+    from lopa_bench.results.comparison import baseline as baselines
+    from lopa_bench.results.comparison.baseline_file import read_baseline, write_baseline
+    from lopa_bench.results.comparison.bounds import Bounds, bounds_from
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
@@ -80,7 +80,7 @@ def accept(
 
 def _acceptance(who: str | None, why: str) -> Acceptance:
     from lopa_bench.harness.environment import git_state
-    from lopa_bench.results.baseline import Acceptance
+    from lopa_bench.results.comparison.baseline import Acceptance
     from lopa_bench.results.schema import utc_now
 
     return Acceptance(when=utc_now(), who=who or _user(), why=why.strip(), cells=(), commit=git_state()[0])

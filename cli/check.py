@@ -11,9 +11,9 @@ import typer
 from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
-    from lopa_bench.results.baseline import Baseline
-    from lopa_bench.results.check import Remeasure as Again
-    from lopa_bench.results.check import Verdict
+    from lopa_bench.results.comparison.baseline import Baseline
+    from lopa_bench.results.comparison.check import Remeasure as Again
+    from lopa_bench.results.comparison.check import Verdict
     from lopa_bench.results.store import StoredRun
 
 BOUNDS = "Bounds"
@@ -74,9 +74,9 @@ def check(
 
     Example: lopa-bench check --baseline baseline.json last --max-drop acc=1.0pt --tpf exact --forwards 0% --tps 15%
     """
-    from lopa_bench.results import check as checking
-    from lopa_bench.results.bounds import bounds_from
-    from lopa_bench.results.noise import find_noise
+    from lopa_bench.results.comparison import check as checking
+    from lopa_bench.results.comparison.bounds import bounds_from
+    from lopa_bench.results.comparison.noise import find_noise
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     bounds = bounds_from(max_drop, tpf, forwards, tps)
@@ -92,7 +92,7 @@ def check(
 def _read(path: Path, stage: str | None) -> Baseline:
     """Read the baseline; one that is not there is neither a pass nor a failure."""
     from lopa_bench.errors import ConfigError, NotComparable, nearest
-    from lopa_bench.results.baseline_file import read_baseline
+    from lopa_bench.results.comparison.baseline_file import read_baseline
 
     if not path.exists():
         raise NotComparable(
@@ -137,7 +137,7 @@ def _again(times: int, runs_dir: Path) -> Again | None:
 def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, github: bool, every_gate: bool) -> None:
     import json
 
-    from lopa_bench.results import gate_output
+    from lopa_bench.results.comparison import gate_output
     from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 
     if junit is not None:
@@ -163,7 +163,7 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
 
 def _add_to_summary(path: Path, verdict: Verdict) -> None:
     """Add the table to a job's summary; a summary that cannot be written changes neither verdict nor exit code."""
-    from lopa_bench.results.gate_output import gates_table
+    from lopa_bench.results.comparison.gate_output import gates_table
     from lopa_bench.results.tables import render
 
     try:

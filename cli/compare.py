@@ -11,7 +11,7 @@ import typer
 from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
-    from lopa_bench.results.compare_tables import Outcome
+    from lopa_bench.results.comparison.compare_tables import Outcome
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Numbers, names or folders of runs, or `last`.")]
 Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
@@ -38,8 +38,8 @@ def compare(
     Example: lopa-bench compare 1 2 --show-flips
     """
     from lopa_bench.errors import ConfigError
-    from lopa_bench.results.compare_runs import compare_stored
-    from lopa_bench.results.compare_tables import Refusal
+    from lopa_bench.results.comparison.compare_runs import compare_stored
+    from lopa_bench.results.comparison.compare_tables import Refusal
     from lopa_bench.results.sweeps import named_runs
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
@@ -55,7 +55,7 @@ def compare(
 def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool) -> None:
     import json
 
-    from lopa_bench.results import compare_tables as tables
+    from lopa_bench.results.comparison import compare_tables as tables
 
     if format == "json":
         typer.echo(json.dumps(tables.document(outcomes, with_flips=show_flips), indent=2, ensure_ascii=False))
@@ -72,7 +72,7 @@ def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool) -> None:
 
 def _print_words(outcome: Outcome, name: str, *, to_stderr: bool) -> None:
     """Print a pair's warnings under the tables, or beside them where stdout is one document."""
-    from lopa_bench.results.compare_tables import Refusal
+    from lopa_bench.results.comparison.compare_tables import Refusal
 
     if isinstance(outcome, Refusal):
         typer.echo(f"{name}: not comparable: {outcome.reason}", err=True)

@@ -13,7 +13,7 @@ from lopa_bench.cli import options as shared
 if TYPE_CHECKING:
     from lopa_bench.harness.data_check import TaskFitness
     from lopa_bench.harness.environment import Backend
-    from lopa_bench.harness.sandbox import Way
+    from lopa_bench.harness.sandbox.sandbox import Way
     from lopa_bench.results.tables import Table
 
 Device = Annotated[str, typer.Option(help="Device to check on; auto is the best there is.")]
@@ -44,7 +44,7 @@ def doctor(
     from lopa_bench.harness import environment
     from lopa_bench.harness.data_check import fitness_of_tasks
     from lopa_bench.harness.equivalence import checkpoint_checks, checks
-    from lopa_bench.harness.sandbox import ways
+    from lopa_bench.harness.sandbox.sandbox import ways
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     shared.one_of("part", part, PARTS)

@@ -118,7 +118,7 @@ def figures(running: Running) -> str:
 def execute(spec: RunSpec, format: str, *, live: bool = False) -> None:
     """Run and print: the plan and the progress (`live`: each answer as it fills up) to stderr, the table to stdout."""
     from lopa_bench.cli.live import terminal_for
-    from lopa_bench.harness.mesh import world_of
+    from lopa_bench.harness.distributed.mesh import world_of
     from lopa_bench.harness.runner import run
 
     if (spec.devices or 1) > 1 and world_of() is None and not spec.dry_run:
@@ -138,8 +138,8 @@ def execute(spec: RunSpec, format: str, *, live: bool = False) -> None:
 
 def launched(spec: RunSpec) -> int:
     """Start the command again in a process per device; what can be known to be wrong is told before."""
+    from lopa_bench.harness.distributed.launch import launch
     from lopa_bench.harness.job import prepare
-    from lopa_bench.harness.launch import launch
 
     job = prepare(replace(spec, dry_run=True))
     return launch(sys.argv[1:], job.spread.shape.size, job.spread.timeout_s)

@@ -46,9 +46,9 @@ def frontier(
 
     Example: lopa-bench frontier 3 4 5 6 --within 0.5
     """
-    from lopa_bench.results import frontier_tables as tables
-    from lopa_bench.results.aup import Yardstick
-    from lopa_bench.results.frontier import frontier as place
+    from lopa_bench.results.frontiers import frontier_tables as tables
+    from lopa_bench.results.frontiers.aup import Yardstick
+    from lopa_bench.results.frontiers.frontier import frontier as place
     from lopa_bench.results.store import load_run
     from lopa_bench.results.sweeps import named_runs
 

@@ -74,7 +74,7 @@ def decoders() -> Table:
     """Return every option of every decoder."""
     from lopa_bench.decoders.options import describe
     from lopa_bench.decoders.registry import decoder_types
-    from lopa_bench.harness.server_settings import ServerDecoder
+    from lopa_bench.harness.servers.settings import ServerDecoder
 
     kinds: dict[str, Any] = {**decoder_types(), ServerDecoder.name: ServerDecoder}
     rows: list[Row] = [

@@ -61,7 +61,7 @@ class Filling:
         """Return the answer: masked slots as dots, what is new in colour."""
         from rich.text import Text
 
-        from lopa_bench.results.replay import MASK_SIGN, visible
+        from lopa_bench.results.fillings.replay import MASK_SIGN, visible
 
         drawn = Text()
         now = self.last.index if self.last is not None else 0

@@ -77,7 +77,7 @@ def _cell(reference: str | None, given: dict[str, Any], runs_dir: Path) -> tuple
 
 
 def _print(measured: Measured, format: str) -> None:
-    from lopa_bench.results.noise_tables import noise_table
+    from lopa_bench.results.comparison.noise_tables import noise_table
 
     if format == "json":
         import json

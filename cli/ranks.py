@@ -31,7 +31,7 @@ def as_rank() -> Iterator[None]:
     Raises:
         typer.Exit: with the error's exit code, nothing said.
     """
-    from lopa_bench.harness.beats import FOLDER, VERDICT, die_with_parent, write_ending
+    from lopa_bench.harness.distributed.beats import FOLDER, VERDICT, die_with_parent, write_ending
 
     if FOLDER not in os.environ:
         yield

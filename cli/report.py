@@ -36,7 +36,7 @@ def report(
 
     Example: lopa-bench report --sweep branches --out report --published
     """
-    from lopa_bench.results.report import make_report, write_report
+    from lopa_bench.results.reports.report import make_report, write_report
     from lopa_bench.results.sweeps import named_runs
 
     shared.one_of("style", style, STYLES)
@@ -45,7 +45,7 @@ def report(
     stored = named_runs(runs or [], runs_dir, sweep=sweep, task=task)
     quotes = []
     if published:
-        from lopa_bench.harness.report_quotes import quotes_for
+        from lopa_bench.harness.reproduction.quotes import quotes_for
 
         quotes = quotes_for(stored)
     made = make_report(stored, title=title, runs_dir=runs_dir, quotes=quotes, with_published=published)

@@ -68,8 +68,8 @@ def reproduce(
     Example: lopa-bench reproduce lopa-table1 --row "D2F-Dream LoPA" --task gsm8k --limit 200
     """
     from lopa_bench.cli.execute import Terminal
-    from lopa_bench.harness import reproduce as steps
-    from lopa_bench.harness.reproduce_table import expected_table, result_table
+    from lopa_bench.harness.reproduction import reproduce as steps
+    from lopa_bench.harness.reproduction.table import expected_table, result_table
     from lopa_bench.harness.settings import RunSpec
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)

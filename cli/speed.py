@@ -11,7 +11,7 @@ from lopa_bench.cli import options as shared
 from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lopa_bench.harness.speed import SpeedAnswer
+    from lopa_bench.harness.speed.speed import SpeedAnswer
     from lopa_bench.results.tables import Table
 
 Model = Annotated[
@@ -55,7 +55,7 @@ def speed(
     Example: lopa-bench speed --model dream-7b --branches 1,8 --tpf 3.1,8.5 --no-check
     """
     from lopa_bench.harness.environment import choose_device
-    from lopa_bench.harness.speed import SpeedQuestion, answer, tokens_per_round_of
+    from lopa_bench.harness.speed.speed import SpeedQuestion, answer, tokens_per_round_of
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     known = tokens_per_round_of(run, runs_dir) if run else _tokens_per_round(branches, tpf)
@@ -104,7 +104,7 @@ def _link(text: str) -> tuple[float, float]:
 
 
 def _rows(found: SpeedAnswer) -> list[dict[str, Any]]:
-    from lopa_bench.harness.speed_model import speed_up
+    from lopa_bench.harness.speed.model import speed_up
 
     alone = {one.branches: one for one in found.predictions if one.devices == 1}
     rows = []

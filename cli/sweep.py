@@ -12,7 +12,7 @@ from lopa_bench.cli import options as shared
 from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lopa_bench.harness.sweep_file import Written
+    from lopa_bench.harness.sweeps.file import Written
 
 AXES, WHERE = "Lists: one value, or several with commas", "Where and how"
 FLAGS = (
@@ -106,7 +106,7 @@ def sweep(
 
 
 def _written(file: Path | None, given: dict[str, Any]) -> Written:
-    from lopa_bench.harness.sweep_file import read_sweep_file, written_in_words
+    from lopa_bench.harness.sweeps.file import read_sweep_file, written_in_words
 
     flags = _flags(given)
     if file is None and not flags:
@@ -116,7 +116,7 @@ def _written(file: Path | None, given: dict[str, Any]) -> Written:
 
 def _flags(given: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the command's flags and --set words, lists where they hold commas."""
-    from lopa_bench.harness.sweep_file import split_words
+    from lopa_bench.harness.sweeps.file import split_words
 
     words = {name: given[name] for name in FLAGS if given[name] is not None}
     for word in given["set_"] or []:
@@ -142,10 +142,10 @@ def _name(written: Written, file: Path | None, name: str | None) -> str:
 def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, format: str) -> bool:
     """List the cells, run them unless it is a dry run, print the table; return whether one failed."""
     from lopa_bench.cli.sweep_terminal import Checking, SweepTerminal
-    from lopa_bench.harness.sweep import has_failed, result_table, run_sweep
-    from lopa_bench.harness.sweep_grid import cells_of
-    from lopa_bench.harness.sweep_plan import plan_cells, plan_table, stored_paces, varying
-    from lopa_bench.harness.sweep_trial import try_out
+    from lopa_bench.harness.sweeps.grid import cells_of
+    from lopa_bench.harness.sweeps.plan import plan_cells, plan_table, stored_paces, varying
+    from lopa_bench.harness.sweeps.sweep import has_failed, result_table, run_sweep
+    from lopa_bench.harness.sweeps.trial import try_out
 
     command = tuple(sys.argv)
     root = runs_dir or Path(written.sweep.runs_dir or "runs")

@@ -12,8 +12,8 @@ from lopa_bench.cli.execute import Terminal
 
 if TYPE_CHECKING:
     from lopa_bench.harness.progress import Reporter
-    from lopa_bench.harness.sweep import Outcome
-    from lopa_bench.harness.sweep_plan import PlannedCell
+    from lopa_bench.harness.sweeps.plan import PlannedCell
+    from lopa_bench.harness.sweeps.sweep import Outcome
     from lopa_bench.results.tables import Table
 
 SECONDS_BETWEEN = 10.0
@@ -27,7 +27,7 @@ class Checking:
 
     def __call__(self, done: int, total: int) -> None:
         """Say so when it is time to."""
-        from lopa_bench.harness.sweep_plan import duration
+        from lopa_bench.harness.sweeps.plan import duration
 
         now = monotonic()
         if now - self._told < SECONDS_BETWEEN or not done:
@@ -61,7 +61,7 @@ class SweepTerminal:
 
     def cell_begins(self, number: int, total: int, planned: PlannedCell, left_s: float, num_unknown: int) -> Reporter:
         """Say which cell begins and how long all that is left may take; a finished cell says nothing."""
-        from lopa_bench.harness.sweep_plan import duration
+        from lopa_bench.harness.sweeps.plan import duration
 
         label = f"cell {number} of {total}"
         if planned.num_missing:

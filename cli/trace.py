@@ -10,7 +10,7 @@ import typer
 from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
-    from lopa_bench.results.replay import Replay
+    from lopa_bench.results.fillings.replay import Replay
 
 Reference = Annotated[str, typer.Argument(metavar="RUN", help="Number, name or folder of a run, or `last`.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
@@ -36,8 +36,8 @@ def trace(
 
     Example: lopa-bench trace last --sample mini-maths-0003 --html filling.html
     """
-    from lopa_bench.results.replay import replay
-    from lopa_bench.results.replay_text import rounds_table
+    from lopa_bench.results.fillings.replay import replay
+    from lopa_bench.results.fillings.replay_text import rounds_table
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
@@ -55,12 +55,12 @@ def trace(
 
 def _write(shown: Replay, html: Path | None, figures: list[Path]) -> None:
     if html is not None:
-        from lopa_bench.results.replay_page import write_page
+        from lopa_bench.results.fillings.replay_page import write_page
 
         write_page(shown, html)
         typer.echo(f"wrote {html}", err=True)
     if figures:
-        from lopa_bench.results.replay_figure import draw_filling
+        from lopa_bench.results.fillings.replay_figure import draw_filling
 
         draw_filling(shown, figures)
         typer.echo(f"wrote {', '.join(map(str, figures))}", err=True)
@@ -69,7 +69,7 @@ def _write(shown: Replay, html: Path | None, figures: list[Path]) -> None:
 def _print(shown: Replay) -> None:
     from rich.console import Console
 
-    from lopa_bench.results.replay_text import coloured_answer, legend, rounds_table
+    from lopa_bench.results.fillings.replay_text import coloured_answer, legend, rounds_table
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(" · ".join(f"{name} {value}" for name, value in shown.facts().items()), markup=False)

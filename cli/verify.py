@@ -45,8 +45,15 @@ def verify(
     """
     from contextlib import nullcontext
 
-    from lopa_bench.harness.launch import launch
-    from lopa_bench.harness.mesh import branch_group, check_protocol, joined, shape_of, tensor_group, world_of
+    from lopa_bench.harness.distributed.launch import launch
+    from lopa_bench.harness.distributed.mesh import (
+        branch_group,
+        check_protocol,
+        joined,
+        shape_of,
+        tensor_group,
+        world_of,
+    )
     from lopa_bench.harness.verify import read_cases
     from lopa_bench.harness.verify import verify as run
 

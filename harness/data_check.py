@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from lopa_bench.errors import ConfigError, PrerequisiteError, TaskDataError
-from lopa_bench.harness.lm_eval_files import load_yaml, require
+from lopa_bench.harness.lm_eval_adapter.files import load_yaml, require
 from lopa_bench.harness.task_source import all_tasks, known_name, splits_of
 from lopa_bench.tasks.code_tasks import CODE_TASKS
 from lopa_bench.tasks.data_files import Split, find_files, read_split

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from lopa_bench.errors import DecodeError, NaNLogits
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
+from lopa_bench.harness.distributed.traffic import tensor_seconds, traffic, with_exchanges
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
-from lopa_bench.harness.traffic import tensor_seconds, traffic, with_exchanges
 from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from lopa_bench.errors import PrerequisiteError, nearest
-from lopa_bench.harness.backends import BACKENDS
+from lopa_bench.harness.distributed.backends import BACKENDS
 from lopa_bench.results.schema import Environment
 
 PACKAGES = (

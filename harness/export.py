@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.errors import ConfigError, ResultsError, TaskDataError, nearest
-from lopa_bench.harness.code_task import CodeTask
+from lopa_bench.harness.code.task import CodeTask
 from lopa_bench.harness.stored_task import documents_of, task_of
 from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 from lopa_bench.results.schema import SampleRecord, Setting
@@ -70,7 +70,7 @@ def _written(run: StoredRun, format: str, out: Path, data_dir: Path | None) -> E
         configuration["data_dir"] = Setting(value=str(data_dir), origin="flag")
     if format == "evalplus":
         return _evalplus(run, out, configuration)
-    from lopa_bench.harness.export_lm_eval import write
+    from lopa_bench.harness.lm_eval_adapter.export import write
 
     return Exported(*write(run, out, configuration))
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lopa_bench.decoders.rounds import Round
     from lopa_bench.harness.answering import Answer
     from lopa_bench.harness.clocks import Clock
-    from lopa_bench.harness.crew import Crew
+    from lopa_bench.harness.distributed.crew import Crew
     from lopa_bench.harness.job import Job
-    from lopa_bench.harness.lm_eval_model import AnsweringLM
+    from lopa_bench.harness.lm_eval_adapter.model import AnsweringLM
     from lopa_bench.models.language_model import LanguageModel
     from lopa_bench.results.schema import SampleRecord
     from lopa_bench.results.writer import RunWriter
@@ -102,7 +102,7 @@ def assist(job: Job, folder: Path, missing: Sequence[Document], crew: Crew, cloc
 
 def _answering(job: Job, clock: Clock | None, crew: Crew | None) -> AnsweringLM:
     """Load the model and return what answers, ready to work with the others of a crew."""
-    from lopa_bench.harness.lm_eval_model import AnsweringLM
+    from lopa_bench.harness.lm_eval_adapter.model import AnsweringLM
 
     answerer = answerer_for(job.settings, job.source, _load(job, crew), clock)
     if crew is not None:

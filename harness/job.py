@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.harness.acceleration import acceleration_of, check_tensor_parallel
-from lopa_bench.harness.code_scoring import scoring_settings
-from lopa_bench.harness.code_task import CodeTask
+from lopa_bench.harness.code.scoring import scoring_settings
+from lopa_bench.harness.code.task import CodeTask
+from lopa_bench.harness.distributed.spread import Spread, is_head, settle
 from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_process, source_of_model
 from lopa_bench.harness.plan import Plan, make_plan
 from lopa_bench.harness.problem_choice import ONE_OF, Choice, choose
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
-from lopa_bench.harness.spread import Spread, is_head, settle
 from lopa_bench.harness.task_source import find_task, prepare_scoring
 from lopa_bench.results.schema import Setting
 

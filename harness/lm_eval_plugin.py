@@ -11,7 +11,7 @@ import sys
 from importlib.machinery import ModuleSpec
 
 NAME = "lopa-bench"
-TARGET = "lopa_bench.harness.lm_eval_model:LopaBenchLM"
+TARGET = "lopa_bench.harness.lm_eval_adapter.model:LopaBenchLM"
 TRIGGER = "lm_eval.evaluator"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness import offline
 from lopa_bench.harness.bundled_defaults import is_bundled
-from lopa_bench.harness.server_settings import SERVER
+from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
 from lopa_bench.harness.task_source import facts
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answerer
     from lopa_bench.harness.driver import Clock
     from lopa_bench.harness.model_source import ModelSource
-    from lopa_bench.harness.server import ServerSource
+    from lopa_bench.harness.servers.answerer import ServerSource
 
 
 def set_up_process(settings: Settings) -> None:
@@ -74,7 +74,7 @@ def source_of_model(settings: Settings) -> ModelSource:
     from lopa_bench.harness.model_source import ModelSource
 
     if settings["decoder"] == SERVER:
-        from lopa_bench.harness.server import ServerSource
+        from lopa_bench.harness.servers.answerer import ServerSource
 
         return cast(ModelSource, ServerSource(settings))
     return ModelSource(settings)

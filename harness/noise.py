@@ -12,8 +12,8 @@ from lopa_bench.harness.assignments import parse_assignments
 from lopa_bench.harness.repeating import run_again, threads_kept
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
-from lopa_bench.results.differences import differences, semantic
-from lopa_bench.results.noise import (
+from lopa_bench.results.comparison.differences import differences, semantic
+from lopa_bench.results.comparison.noise import (
     FEWEST_REPEATS,
     NOISE_FOLDER,
     Agreement,
@@ -23,7 +23,7 @@ from lopa_bench.results.noise import (
     repeat_of,
     store_noise,
 )
-from lopa_bench.results.paired import Side, pairs_of
+from lopa_bench.results.comparison.paired import Side, pairs_of
 from lopa_bench.results.store import StoredRun
 
 # Settings that ought not to change an answer.

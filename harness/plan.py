@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness.server_settings import SERVER
+from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
 from lopa_bench.results.schema import Setting
 

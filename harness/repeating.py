@@ -11,7 +11,7 @@ from typing import Any
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec, resolve
-from lopa_bench.results.differences import INCIDENTAL, RECORDED_ELSEWHERE
+from lopa_bench.results.comparison.differences import INCIDENTAL, RECORDED_ELSEWHERE
 from lopa_bench.results.schema import RunRecord, Setting
 from lopa_bench.results.store import StoredRun
 

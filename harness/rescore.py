@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ResultsError, ScorerError
-from lopa_bench.harness.code_batch import judge_all
-from lopa_bench.harness.code_task import CodeTask
-from lopa_bench.harness.consent import has_consent
+from lopa_bench.harness.code.batch import judge_all
+from lopa_bench.harness.code.consent import has_consent
+from lopa_bench.harness.code.task import CodeTask
 from lopa_bench.harness.records import with_scorer_error, with_verdict
 from lopa_bench.harness.settings import FOR_PROGRAMS, Settings, check_runs_answers
 from lopa_bench.harness.stored_task import documents_of, task_of

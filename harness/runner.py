@@ -29,7 +29,7 @@ from lopa_bench.results.summary import end_status, summarise
 from lopa_bench.results.writer import RunWriter, create_run, reopen_run, resume_or_create
 
 if TYPE_CHECKING:
-    from lopa_bench.harness.crew import Crew
+    from lopa_bench.harness.distributed.crew import Crew
     from lopa_bench.harness.driver import Clock
     from lopa_bench.tasks.base import Document
 
@@ -82,8 +82,8 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
 
 def _carry_out_together(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None) -> RunResult:
     """Be one of several processes; all but rank 0 only help, and have no run to return."""
-    from lopa_bench.harness.crew import Crew
-    from lopa_bench.harness.mesh import joined, world_of
+    from lopa_bench.harness.distributed.crew import Crew
+    from lopa_bench.harness.distributed.mesh import joined, world_of
 
     spread = job.spread
     if world_of() is None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lopa_bench.decoders.presets import BRANCH_WORDS
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness import bundled_defaults, consent
+from lopa_bench.harness import bundled_defaults
 from lopa_bench.harness.assignments import parse_bool
+from lopa_bench.harness.code import consent
+from lopa_bench.harness.distributed.spread_settings import DEFAULTS as SPREAD_DEFAULTS
 from lopa_bench.harness.problem_choice import settled
-from lopa_bench.harness.server_settings import DEFAULTS as SERVER_DEFAULTS
-from lopa_bench.harness.server_settings import SERVER, ServerConfig, check_batch, check_server, decoder_kind
-from lopa_bench.harness.spread_settings import DEFAULTS as SPREAD_DEFAULTS
+from lopa_bench.harness.servers.settings import DEFAULTS as SERVER_DEFAULTS
+from lopa_bench.harness.servers.settings import SERVER, ServerConfig, check_batch, check_server, decoder_kind
 from lopa_bench.harness.task_source import facts, known_name
 from lopa_bench.results.schema import Origin, Setting
 from lopa_bench.tasks.code_tasks import CODE_TASKS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ResultsError, TaskDataError
 from lopa_bench.harness import identity
-from lopa_bench.harness.code_scoring import scoring_settings
+from lopa_bench.harness.code.scoring import scoring_settings
 from lopa_bench.harness.problem_choice import outline, prompts_up_to
 from lopa_bench.harness.settings import DEFAULTS
 from lopa_bench.harness.task_source import find_task, source_of

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ConfigError, LopaBenchError, nearest
-from lopa_bench.harness.code_task import CodeTask
+from lopa_bench.harness.code.task import CodeTask
 from lopa_bench.harness.data_check import SplitCheck, check_split
 from lopa_bench.harness.identity import prompt_hash
-from lopa_bench.harness.lm_eval_files import load_yaml
-from lopa_bench.harness.lm_eval_tasks import FEWSHOT_SEED, LmEvalTask
+from lopa_bench.harness.lm_eval_adapter.files import load_yaml
+from lopa_bench.harness.lm_eval_adapter.tasks import FEWSHOT_SEED, LmEvalTask
 from lopa_bench.harness.problem_choice import SUBSETS, prompts_up_to, resolve
 from lopa_bench.harness.problem_choice import outline as outline_of
 from lopa_bench.harness.task_source import all_tasks, find_task, known_name, splits_of

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from lopa_bench.errors import ConfigError, nearest
-from lopa_bench.harness.code_scoring import ScoringSettings
-from lopa_bench.harness.code_task import CodeTask, find_code_task
-from lopa_bench.harness.lm_eval_tasks import ChatTemplate, LmEvalTask, PromptSettings
+from lopa_bench.harness.code.scoring import ScoringSettings
+from lopa_bench.harness.code.task import CodeTask, find_code_task
+from lopa_bench.harness.lm_eval_adapter.tasks import ChatTemplate, LmEvalTask, PromptSettings
 from lopa_bench.tasks.base import Task
 from lopa_bench.tasks.code_data import DATA_SETS
 from lopa_bench.tasks.code_tasks import CODE_TASKS, code_task_name

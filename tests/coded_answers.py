@@ -10,7 +10,7 @@ import pytest
 
 from lopa_bench.harness.answering import Answer, Question
 from lopa_bench.harness.driver import Outcome
-from lopa_bench.harness.lm_eval_model import AnsweringLM
+from lopa_bench.harness.lm_eval_adapter.model import AnsweringLM
 from lopa_bench.results.schema import StoppedBy, TimeLedger, TokenLedger, WorkLedger
 
 Text = Callable[[str], str]

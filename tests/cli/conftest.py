@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.cli import app as program
-from lopa_bench.harness.consent import VARIABLE as CONSENT
+from lopa_bench.harness.code.consent import VARIABLE as CONSENT
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -86,8 +86,8 @@ def test_a_mistake_ends_in_one_line(call: Any, words: list[str], told: str) -> N
 
 
 def test_the_pages_sweep_is_the_papers_curve(tmp_path: Path) -> None:
-    from lopa_bench.harness.sweep_file import read_sweep_file
-    from lopa_bench.harness.sweep_grid import cells_of
+    from lopa_bench.harness.sweeps.file import read_sweep_file
+    from lopa_bench.harness.sweeps.grid import cells_of
     from lopa_bench.results.published_figures import select
 
     [grid] = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

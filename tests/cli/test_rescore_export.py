@@ -56,7 +56,7 @@ def test_the_bundled_model_fails_humaneval_and_the_record_says_why(
 
 def test_a_blocked_run_ends_with_1(call: Call, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lopa_bench.errors import ScorerError
-    from lopa_bench.harness.code_judge import OfficialJudge
+    from lopa_bench.harness.code.judge import OfficialJudge
 
     judge, num_calls = OfficialJudge.judge, 0
 

@@ -131,7 +131,7 @@ def test_the_pages_example_runs(call: Any) -> None:
 
 
 def test_the_pages_words_and_mistake_are_as_it_says(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lopa_bench.harness.sweep_trial.SMALL", 0)
+    monkeypatch.setattr("lopa_bench.harness.sweeps.trial.SMALL", 0)
     code, out, _ = call(*shlex.split(blocks("console")[1])[1:], "--dry-run")
     assert code == 0 and "10 cells: 10 new" in out
     Path("branches.yaml").write_text(blocks("yaml")[0].replace("branches:", "branchs:"))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.harness.code_batch import judge_all
-from lopa_bench.harness.code_judge import PROGRAM_LIMITS, SOLUTION_LIMITS, InputJudge, Verdict
-from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
-from lopa_bench.harness.expected import ExpectedOutputs
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.code.batch import judge_all
+from lopa_bench.harness.code.evalplus_scorer import EvalPlusJudge
+from lopa_bench.harness.code.expected import ExpectedOutputs
+from lopa_bench.harness.code.judge import PROGRAM_LIMITS, SOLUTION_LIMITS, InputJudge, Verdict
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.code_data import load_code_data
 
 NUM_PROGRAMS = {"humaneval+": 160, "mbpp+": 160}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness.lm_eval_model import LopaBenchLM
+from lopa_bench.harness.lm_eval_adapter.model import LopaBenchLM
 from lopa_bench.harness.progress import Running, Silent
 from lopa_bench.harness.runner import RunResult, run
 from lopa_bench.harness.settings import RunSpec

@@ -8,8 +8,8 @@ import pytest
 
 from lopa_bench.harness.demo import DECODERS, TASKS
 from lopa_bench.harness.identity import prompt_hash
-from lopa_bench.results.baseline import HASH_DIGITS, Baseline, current_definitions
-from lopa_bench.results.baseline_file import read_baseline
+from lopa_bench.results.comparison.baseline import HASH_DIGITS, Baseline, current_definitions
+from lopa_bench.results.comparison.baseline_file import read_baseline
 from lopa_bench.tasks.registry import get_task
 
 FILE = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "baselines" / "bundled.json"

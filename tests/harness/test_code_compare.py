@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.harness.code_compare import Comparison, is_floats, only_not_none
-from lopa_bench.harness.plain_values import encode, type_name
-from lopa_bench.harness.program import Output
-from lopa_bench.harness.value_digest import digest
+from lopa_bench.harness.code.compare import Comparison, is_floats, only_not_none
+from lopa_bench.harness.sandbox.plain_values import encode, type_name
+from lopa_bench.harness.sandbox.program import Output
+from lopa_bench.harness.sandbox.value_digest import digest
 
 
 def output(value: Any) -> Output:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import ScorerError, TaskDataError
-from lopa_bench.harness import code_judge
-from lopa_bench.harness.code_batch import judge_all
-from lopa_bench.harness.code_judge import (
+from lopa_bench.harness.code import judge as code_judge
+from lopa_bench.harness.code.batch import judge_all
+from lopa_bench.harness.code.expected import ExpectedOutputs
+from lopa_bench.harness.code.judge import (
     PROGRAM_LIMITS,
     SOLUTION_LIMITS,
     AssertionJudge,
@@ -20,9 +21,8 @@ from lopa_bench.harness.code_judge import (
     check_controls,
     split_assertions,
 )
-from lopa_bench.harness.expected import ExpectedOutputs
-from lopa_bench.harness.program import Output
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.sandbox.program import Output
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.cleanup import Question, clean
 from lopa_bench.tasks.code_data import load_code_data
 from lopa_bench.tasks.known_bad import known_bad
@@ -100,7 +100,7 @@ def test_why(
     source: str, why: str, humaneval: dict[str, Row], official: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_judge, "OFFICIAL_S", 0.5)
-    monkeypatch.setattr("lopa_bench.harness.program.WALL_FACTOR", 4.0)
+    monkeypatch.setattr("lopa_bench.harness.sandbox.program.WALL_FACTOR", 4.0)
     verdict = official.judge(humaneval["HumanEval/2"], source)
     assert (verdict.passed, verdict.why) == (False, why)
 

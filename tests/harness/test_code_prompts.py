@@ -8,9 +8,9 @@ import lm_eval.tasks
 import pytest
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
-from lopa_bench.harness import code_prompts
-from lopa_bench.harness.code_prompts import CodePrompts, as_document, read_examples
-from lopa_bench.harness.lm_eval_tasks import PromptSettings
+from lopa_bench.harness.code import prompts as code_prompts
+from lopa_bench.harness.code.prompts import CodePrompts, as_document, read_examples
+from lopa_bench.harness.lm_eval_adapter.tasks import PromptSettings
 from lopa_bench.tasks.code_data import load_code_data
 from lopa_bench.tasks.code_tasks import CODE_TASKS, EVALPLUS_STOPS
 

@@ -12,11 +12,11 @@ import pytest
 from coded_answers import Scripted, bodies
 
 from lopa_bench.errors import ConfigError, PrerequisiteError, ScorerError, TaskDataError
-from lopa_bench.harness.code_judge import OfficialJudge, Verdict
-from lopa_bench.harness.consent import VARIABLE
+from lopa_bench.harness.code.consent import VARIABLE
+from lopa_bench.harness.code.judge import OfficialJudge, Verdict
 from lopa_bench.harness.progress import Silent
 from lopa_bench.harness.runner import run
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.harness.task_source import all_tasks, facts, known_name
 from lopa_bench.results.store import load_run

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import ConfigError, PrerequisiteError, ScorerError, TaskDataError
-from lopa_bench.harness import code_scoring
-from lopa_bench.harness.code_judge import AssertionJudge, OfficialJudge, Verdict
-from lopa_bench.harness.code_scoring import ScoringSettings
-from lopa_bench.harness.code_task import CodeTask, find_code_task
-from lopa_bench.harness.consent import VARIABLE
-from lopa_bench.harness.lm_eval_tasks import PromptSettings
+from lopa_bench.harness.code import scoring as code_scoring
+from lopa_bench.harness.code.consent import VARIABLE
+from lopa_bench.harness.code.judge import AssertionJudge, OfficialJudge, Verdict
+from lopa_bench.harness.code.scoring import ScoringSettings
+from lopa_bench.harness.code.task import CodeTask, find_code_task
+from lopa_bench.harness.lm_eval_adapter.tasks import PromptSettings
 from lopa_bench.tasks.base import Document, Task
 from lopa_bench.tasks.code_tasks import CODE_TASKS
 
@@ -207,8 +207,8 @@ def test_a_prompt_and_a_chat_that_do_not_go_together_are_noted(data_dir: Path) -
 
 def test_scoring_never_imports_torch(data_dir: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom lopa_bench.harness.code_task import *\n"
-        "from lopa_bench.harness.code_scoring import ScoringSettings\n"
+        "import sys\nfrom pathlib import Path\nfrom lopa_bench.harness.code.task import *\n"
+        "from lopa_bench.harness.code.scoring import ScoringSettings\n"
         "one = find_code_task('humaneval+', data_dir=Path(sys.argv[1]), first=1,"
         " scoring=ScoringSettings(allow_execution=True))\n"
         "print(one.judge(one.documents()[0], one.data.rows[0]['canonical_solution']).correct)\n"

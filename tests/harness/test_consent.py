@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lopa_bench.errors import PrerequisiteError
-from lopa_bench.harness.consent import VARIABLE, has_consent, require_consent
+from lopa_bench.harness.code.consent import VARIABLE, has_consent, require_consent
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.harness.launch import launch
+from lopa_bench.harness.distributed.launch import launch
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.store import StoredRun, list_runs, load_run

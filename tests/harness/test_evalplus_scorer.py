@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import ScorerError
-from lopa_bench.harness.code_judge import PROGRAM_LIMITS, SOLUTION_LIMITS, InputJudge, check_controls
-from lopa_bench.harness.evalplus_scorer import EvalPlusJudge
-from lopa_bench.harness.expected import ExpectedOutputs
-from lopa_bench.harness.isolation import Limits
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.code.evalplus_scorer import EvalPlusJudge
+from lopa_bench.harness.code.expected import ExpectedOutputs
+from lopa_bench.harness.code.judge import PROGRAM_LIMITS, SOLUTION_LIMITS, InputJudge, check_controls
+from lopa_bench.harness.sandbox.isolation import Limits
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.code_data import load_code_data
 
 Row = dict[str, Any]
@@ -130,7 +130,7 @@ def test_a_dead_evaluator_is_the_scorer_s_fault_and_is_replaced(rows: dict[str, 
 
 
 def test_limits_that_would_fail_every_program_are_told(rows: dict[str, Row], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lopa_bench.harness.evalplus_scorer.LIMITS", Limits(memory_bytes=2**30))
+    monkeypatch.setattr("lopa_bench.harness.code.evalplus_scorer.LIMITS", Limits(memory_bytes=2**30))
     with EvalPlusJudge("humaneval") as judge, pytest.raises(ScorerError, match="hard limits leave 1073741824 bytes"):
         judge.judge(rows["HumanEval/2"], "")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.harness.code_judge import SOLUTION_LIMITS
-from lopa_bench.harness.expected import ExpectedOutputs, encoded_inputs, private_folder
-from lopa_bench.harness.plain_values import decode
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.code.expected import ExpectedOutputs, encoded_inputs, private_folder
+from lopa_bench.harness.code.judge import SOLUTION_LIMITS
+from lopa_bench.harness.sandbox.plain_values import decode
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.code_data import load_code_data
 
 ROW: dict[str, Any] = {

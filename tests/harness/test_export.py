@@ -72,8 +72,8 @@ def test_lm_evals_own_run_of_the_same_model_leaves_the_same_samples(
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from lopa_bench.harness import lm_eval_files
-    from lopa_bench.harness.lm_eval_model import LopaBenchLM
+    from lopa_bench.harness.lm_eval_adapter import files as lm_eval_files
+    from lopa_bench.harness.lm_eval_adapter.model import LopaBenchLM
     from lopa_bench.tasks.data_files import load_split
     from lopa_bench.tasks.maths_tasks import MATHS_TASKS
 

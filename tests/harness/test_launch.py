@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.errors import CommunicationError
-from lopa_bench.harness.launch import launch
+from lopa_bench.harness.distributed.launch import launch
 
 PLACES = "import os, sys, time\nrank, size = os.environ['RANK'], os.environ['WORLD_SIZE']\nfolder = sys.argv[1]\n"
 STOPPED = """
 from lopa_bench.errors import Stopped
-from lopa_bench.harness.launch import launch
+from lopa_bench.harness.distributed.launch import launch
 try:
     launch([FOLDER], 2, 60.0, ["-c", PROGRAM])
 except Stopped as stopped:

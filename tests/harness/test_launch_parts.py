@@ -16,10 +16,10 @@ import torch
 import torch.distributed as dist
 
 from lopa_bench.errors import CommunicationError
-from lopa_bench.harness.beats import FOLDER, Beat, Sign, ending_of, last_sign, write_ending
-from lopa_bench.harness.collectives import TorchCommunicator
-from lopa_bench.harness.launch import _cause
-from lopa_bench.harness.watch import Watch, is_stopped
+from lopa_bench.harness.distributed.beats import FOLDER, Beat, Sign, ending_of, last_sign, write_ending
+from lopa_bench.harness.distributed.collectives import TorchCommunicator
+from lopa_bench.harness.distributed.launch import _cause
+from lopa_bench.harness.distributed.watch import Watch, is_stopped
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.shards import ShardReader, ShardWriter, shard_folders, take_over
 from lopa_bench.results.trace import RoundRecord

@@ -16,7 +16,7 @@ from fakes import EOS, ByteTokenizer, ScriptedDecoder, Step
 
 from lopa_bench.errors import ConfigError, DecodeError
 from lopa_bench.harness.answering import Answerer
-from lopa_bench.harness.lm_eval_model import AnsweringLM, LopaBenchLM, stop_words
+from lopa_bench.harness.lm_eval_adapter.model import AnsweringLM, LopaBenchLM, stop_words
 
 
 def model(text: str = "four. Question: next", error: Exception | None = None) -> AnsweringLM:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.errors import ConfigError, TaskDataError
-from lopa_bench.harness.lm_eval_tasks import LmEvalTask, PromptSettings
+from lopa_bench.harness.lm_eval_adapter.tasks import LmEvalTask, PromptSettings
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.maths_tasks import MATHS_TASKS
 

@@ -11,8 +11,8 @@ import pytest
 
 from lopa_bench.errors import PrerequisiteError, ScorerError, TaskDataError
 from lopa_bench.harness import identity
-from lopa_bench.harness.lm_eval_files import load_yaml
-from lopa_bench.harness.lm_eval_tasks import LmEvalTask, PromptSettings
+from lopa_bench.harness.lm_eval_adapter.files import load_yaml
+from lopa_bench.harness.lm_eval_adapter.tasks import LmEvalTask, PromptSettings
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.schema import Why

@@ -14,7 +14,7 @@ from lopa_bench.harness.noise import measure_noise, parse_variants
 from lopa_bench.harness.repeating import run_again, spec_of
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
-from lopa_bench.results.noise import cell_key, find_noise
+from lopa_bench.results.comparison.noise import cell_key, find_noise
 from lopa_bench.results.schema import RunRecord, Setting
 from lopa_bench.results.store import StoredRun, list_runs
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from lopa_bench.harness.code_batch import judge_all
-from lopa_bench.harness.code_judge import (
+from lopa_bench.harness.code.batch import judge_all
+from lopa_bench.harness.code.expected import ExpectedOutputs
+from lopa_bench.harness.code.judge import (
     PROGRAM_LIMITS,
     SOLUTION_LIMITS,
     AssertionJudge,
@@ -17,8 +18,7 @@ from lopa_bench.harness.code_judge import (
     OfficialJudge,
     Verdict,
 )
-from lopa_bench.harness.expected import ExpectedOutputs
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.code_data import CodeData, load_code_data
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lopa_bench.harness.plain_values import (
+from lopa_bench.harness.sandbox.plain_values import (
     MAX_COST,
     MAX_ITERATED,
     Opaque,
@@ -23,7 +23,7 @@ from lopa_bench.harness.plain_values import (
     settle,
     type_name,
 )
-from lopa_bench.harness.value_digest import NotPlain, digest
+from lopa_bench.harness.sandbox.value_digest import NotPlain, digest
 
 NUMBERS = st.integers() | st.floats(allow_nan=False) | st.complex_numbers(allow_nan=False)
 HASHABLE = st.recursive(

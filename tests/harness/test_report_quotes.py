@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from stored import record, samples, store
 
-from lopa_bench.harness.report_quotes import quotes_for
-from lopa_bench.results.report import make_report
+from lopa_bench.harness.reproduction.quotes import quotes_for
+from lopa_bench.results.reports.report import make_report
 from lopa_bench.results.store import StoredRun
 from lopa_bench.tasks.presets import presets_of
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import PrerequisiteError, ResultsError
-from lopa_bench.harness.reproduce import (
+from lopa_bench.harness.reproduction.figures import devices_per_answer
+from lopa_bench.harness.reproduction.reproduce import (
     Reproduction,
     Target,
     check_prerequisites,
@@ -19,8 +20,7 @@ from lopa_bench.harness.reproduce import (
     judge,
     targets,
 )
-from lopa_bench.harness.reproduce_figures import devices_per_answer
-from lopa_bench.harness.reproduce_table import expected_table, result_table
+from lopa_bench.harness.reproduction.table import expected_table, result_table
 from lopa_bench.harness.settings import RunSpec, resolve
 from lopa_bench.results.published_figures import select, table_ids
 from lopa_bench.results.schema import (

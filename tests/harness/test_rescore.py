@@ -15,8 +15,8 @@ import pytest
 from coded_answers import Scripted, bodies
 
 from lopa_bench.errors import ConfigError, PrerequisiteError, ResultsError, ScorerError, TaskDataError
-from lopa_bench.harness.code_judge import OfficialJudge, Verdict
-from lopa_bench.harness.consent import VARIABLE
+from lopa_bench.harness.code.consent import VARIABLE
+from lopa_bench.harness.code.judge import OfficialJudge, Verdict
 from lopa_bench.harness.rescore import chosen, rescore
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec

@@ -14,12 +14,12 @@ import pytest
 from processes import marked
 
 from lopa_bench.errors import PrerequisiteError, ScorerError
-from lopa_bench.harness import isolation, sandbox
-from lopa_bench.harness.code_compare import Comparison
-from lopa_bench.harness.code_judge import AssertionJudge, check_controls
-from lopa_bench.harness.isolation import Isolation, Limits
-from lopa_bench.harness.program import Output, read_output
-from lopa_bench.harness.sandbox import Sandbox, choose_isolation
+from lopa_bench.harness.code.compare import Comparison
+from lopa_bench.harness.code.judge import AssertionJudge, check_controls
+from lopa_bench.harness.sandbox import isolation, sandbox
+from lopa_bench.harness.sandbox.isolation import Isolation, Limits
+from lopa_bench.harness.sandbox.program import Output, read_output
+from lopa_bench.harness.sandbox.sandbox import Sandbox, choose_isolation
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ LOWERED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 with Sandbox(kind=sys.argv[1]).open() as program:
     print(program.limits["nofile"], program.limits["fsize"], program.load("x = 1", 1.0).why)
 """
@@ -220,7 +220,7 @@ def worker_of(program: Any) -> int:
 
 PARENT = """
 import sys, time
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 program = Sandbox(kind=sys.argv[1]).open()
 program.load("import os, time\\nif os.path.exists('/scratch'): os.fork()\\ndef f():\\n    while True: time.sleep(1)", 5)
 print(program._process.pid, flush=True)

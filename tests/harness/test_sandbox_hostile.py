@@ -18,12 +18,12 @@ import pytest
 from processes import marked
 
 from lopa_bench.errors import PrerequisiteError
-from lopa_bench.harness import isolation
-from lopa_bench.harness import program as program_module
-from lopa_bench.harness.code_judge import PROGRAM_LIMITS, InputJudge, TimeRule, check_controls
-from lopa_bench.harness.expected import ExpectedOutputs
-from lopa_bench.harness.isolation import Limits
-from lopa_bench.harness.sandbox import Sandbox
+from lopa_bench.harness.code.expected import ExpectedOutputs
+from lopa_bench.harness.code.judge import PROGRAM_LIMITS, InputJudge, TimeRule, check_controls
+from lopa_bench.harness.sandbox import isolation
+from lopa_bench.harness.sandbox import program as program_module
+from lopa_bench.harness.sandbox.isolation import Limits
+from lopa_bench.harness.sandbox.sandbox import Sandbox
 
 TAG = "LOPA_BENCH_TEST_TAG"
 LIMITS = Limits(memory_bytes=2**30, cpu_s=30, wall_s=60.0)

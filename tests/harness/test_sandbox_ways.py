@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lopa_bench.errors import PrerequisiteError, ScorerError
-from lopa_bench.harness import sandbox
-from lopa_bench.harness.isolation import Kind
-from lopa_bench.harness.sandbox import Sandbox, ways
+from lopa_bench.harness.sandbox import sandbox
+from lopa_bench.harness.sandbox.isolation import Kind
+from lopa_bench.harness.sandbox.sandbox import Sandbox, ways
 
 RSS_CAP_KB = 64 * 1024
 

@@ -13,9 +13,9 @@ import pytest
 from fake_server import MODEL, Behaviour, serving
 
 from lopa_bench.errors import ConfigError, DecodeError, PrerequisiteError
-from lopa_bench.harness import server_client
-from lopa_bench.harness.server_answers import Passing, refusal
-from lopa_bench.harness.server_client import ATTEMPTS, ServerClient
+from lopa_bench.harness.servers import client as server_client
+from lopa_bench.harness.servers.answers import Passing, refusal
+from lopa_bench.harness.servers.client import ATTEMPTS, ServerClient
 
 Make = Callable[..., tuple[ServerClient, Behaviour, list[float]]]
 ASKED = {"model": MODEL, "prompt": "What is 2 + 2?", "max_tokens": 8}

@@ -14,8 +14,8 @@ from fake_server import MODEL, Behaviour, serving
 from lopa_bench.errors import ConfigError, LopaBenchError, PrerequisiteError
 from lopa_bench.harness.answering import Question
 from lopa_bench.harness.runner import run
-from lopa_bench.harness.server import ServerSource
-from lopa_bench.harness.server_client import ServerClient
+from lopa_bench.harness.servers.answerer import ServerSource
+from lopa_bench.harness.servers.client import ServerClient
 from lopa_bench.harness.settings import RunSpec, resolve
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.store import load_run
@@ -32,7 +32,7 @@ UNKNOWN = {
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Start a server and return the specification of a small run on it; no weights may be read."""
     monkeypatch.setattr("lopa_bench.models.loading.load_model", lambda *_, **__: pytest.fail("a model was loaded"))
-    monkeypatch.setattr("lopa_bench.harness.server_client.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("lopa_bench.harness.servers.client.FIRST_WAIT_S", 0.001)
     with ExitStack() as stack:
 
         def make(behaviour: Behaviour | None = None, **changes: Any) -> tuple[RunSpec, Behaviour]:

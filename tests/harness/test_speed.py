@@ -11,10 +11,10 @@ from stored import store
 from torch.utils.flop_counter import FlopCounterMode
 
 from lopa_bench.errors import ConfigError, ModelError
-from lopa_bench.harness import speed
-from lopa_bench.harness.speed import SpeedQuestion, config_of, tokens_per_round_of
-from lopa_bench.harness.speed_measure import dream_config, measure_device, measure_pair, mid_config, random_model
-from lopa_bench.harness.speed_model import Machine, RoundShape, layer_flops, predict, speed_up
+from lopa_bench.harness.speed import speed
+from lopa_bench.harness.speed.measure import dream_config, measure_device, measure_pair, mid_config, random_model
+from lopa_bench.harness.speed.model import Machine, RoundShape, layer_flops, predict, speed_up
+from lopa_bench.harness.speed.speed import SpeedQuestion, config_of, tokens_per_round_of
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.tiny import tiny_config
 

@@ -9,11 +9,11 @@ import pytest
 
 from lopa_bench.errors import CommunicationError, ConfigError, LopaBenchError, PrerequisiteError
 from lopa_bench.harness import environment as environments
-from lopa_bench.harness.backends import BACKENDS, HCCL_TIMEOUTS, CommBackend
-from lopa_bench.harness.mesh import MeshShape, join
+from lopa_bench.harness.distributed.backends import BACKENDS, HCCL_TIMEOUTS, CommBackend
+from lopa_bench.harness.distributed.mesh import MeshShape, join
+from lopa_bench.harness.distributed.spread import Spread, is_head, settle
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec, resolve
-from lopa_bench.harness.spread import Spread, is_head, settle
 
 Start = Callable[..., RunSpec]
 

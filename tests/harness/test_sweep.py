@@ -13,11 +13,11 @@ from fake_server import Behaviour, serving
 from lopa_bench.errors import ConfigError, DecodeError, PrerequisiteError, ResultsError, SchemaTooNew
 from lopa_bench.harness.progress import Silent
 from lopa_bench.harness.runner import run
-from lopa_bench.harness.sweep import Outcome, SilentListener, has_failed, result_table, run_sweep
-from lopa_bench.harness.sweep_file import written_in_words
-from lopa_bench.harness.sweep_grid import cells_of
-from lopa_bench.harness.sweep_plan import Paces, PlannedCell, duration, plan_cells, plan_table, stored_paces
-from lopa_bench.harness.sweep_trial import try_out
+from lopa_bench.harness.sweeps.file import written_in_words
+from lopa_bench.harness.sweeps.grid import cells_of
+from lopa_bench.harness.sweeps.plan import Paces, PlannedCell, duration, plan_cells, plan_table, stored_paces
+from lopa_bench.harness.sweeps.sweep import Outcome, SilentListener, has_failed, result_table, run_sweep
+from lopa_bench.harness.sweeps.trial import try_out
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import list_runs
 from lopa_bench.results.sweeps import named_runs, read_sweep, sweep_file, sweep_names, sweep_runs
@@ -218,7 +218,7 @@ def test_code_tasks_need_consent_before_anything_starts(
 
 
 def test_a_server_is_swept_like_any_decoder(go: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lopa_bench.harness.server_client.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("lopa_bench.harness.servers.client.FIRST_WAIT_S", 0.001)
     with serving(Behaviour(text="The answer is 12.")) as address:
         grid = {"task": "mini-maths", "decoder": "server", "base_url": address, "max_new_tokens": [8, 16], "limit": 2}
         planned = plan_cells(cells_of(written_in_words({**grid, "warmup": 0}), tmp_path / "runs"))
@@ -270,10 +270,10 @@ def test_cells_that_no_run_tells_of_are_tried_with_one_answer(
         assert pace is not None and pace.seconds > 0 and pace.rounds is not None and 1 <= pace.rounds <= 8
     assert "about" in plan_table(planned, paces).notes[0] and try_out(planned, paces) == 0
     assert not (tmp_path / "runs").exists()
-    monkeypatch.setattr("lopa_bench.harness.sweep_trial.SMALL", 10)
+    monkeypatch.setattr("lopa_bench.harness.sweeps.trial.SMALL", 10)
     assert try_out(planned, Paces()) == 0
     monkeypatch.undo()
-    monkeypatch.setattr("lopa_bench.harness.sweep_trial.BUDGET_S", -1.0)
+    monkeypatch.setattr("lopa_bench.harness.sweeps.trial.BUDGET_S", -1.0)
     assert try_out(planned, Paces()) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness.settings import RunSpec
-from lopa_bench.harness.sweep_file import (
+from lopa_bench.harness.sweeps.file import (
     NOT_SWEPT,
     Written,
     read_sweep_file,
@@ -18,7 +18,7 @@ from lopa_bench.harness.sweep_file import (
     split_words,
     written_in_words,
 )
-from lopa_bench.harness.sweep_grid import Cell, cells_of
+from lopa_bench.harness.sweeps.grid import Cell, cells_of
 
 
 @pytest.fixture

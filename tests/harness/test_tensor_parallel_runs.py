@@ -11,8 +11,8 @@ import pytest
 from threads import ThreadGroup, on_ranks
 
 from lopa_bench.errors import ConfigError
+from lopa_bench.harness.distributed.launch import launch
 from lopa_bench.harness.job import prepare
-from lopa_bench.harness.launch import launch
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.harness.verify import CaseResult, run_case

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lopa_bench.errors import ResultsError
-from lopa_bench.results.aup import Yardstick, aup, weight
+from lopa_bench.results.frontiers.aup import Yardstick, aup, weight
 
 # Points and areas of the d3LLM leaderboard on GSM8K-CoT, where the best accuracy known is 83.94.
 LEADERBOARD = {

@@ -10,9 +10,9 @@ import pytest
 from stored import record, sample, samples, store
 
 from lopa_bench.errors import PrerequisiteError, ResultsError, SchemaTooNew
-from lopa_bench.results.baseline import Acceptance, Baseline, Stage, accept, cell_name
-from lopa_bench.results.baseline_file import read_baseline, write_baseline
-from lopa_bench.results.bounds import Bound, Bounds
+from lopa_bench.results.comparison.baseline import Acceptance, Baseline, Stage, accept, cell_name
+from lopa_bench.results.comparison.baseline_file import read_baseline, write_baseline
+from lopa_bench.results.comparison.bounds import Bound, Bounds
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.store import StoredRun
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.results.bounds import DEFAULT_BOUNDS, Bound, Bounds, bounds_from, parse_bound, parse_max_drop
+from lopa_bench.results.comparison.bounds import DEFAULT_BOUNDS, Bound, Bounds, bounds_from, parse_bound, parse_max_drop
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lopa_bench.results.branch_wins import branch_wins
+from lopa_bench.results.fillings.branch_wins import branch_wins
 from lopa_bench.results.trace import BranchRecord, RoundRecord, TraceRecord
 
 A, EOS = 7, 2

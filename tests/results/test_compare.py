@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from stored import PLACE, more_work, record, sample, samples
 
-from lopa_bench.results.compare import Change, Comparison, compare
-from lopa_bench.results.compare_tables import (
+from lopa_bench.results.comparison.compare import Change, Comparison, compare
+from lopa_bench.results.comparison.compare_tables import (
     Refusal,
     cut_at_difference,
     document,
@@ -21,8 +21,8 @@ from lopa_bench.results.compare_tables import (
     flips_table,
     settings_table,
 )
-from lopa_bench.results.noise import Agreement, NoiseCell, Repeat
-from lopa_bench.results.paired import Side
+from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
+from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.tables import render
 

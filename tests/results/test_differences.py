@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stored import record
 
-from lopa_bench.results.differences import differences, scope, scope_warning, semantic, speed_obstacle
+from lopa_bench.results.comparison.differences import differences, scope, scope_warning, semantic, speed_obstacle
 from lopa_bench.results.schema import DecoderInfo, RunRecord
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lopa_bench.results.fill_order import fill_order, heat_map, kendall_tau, part_of, round_rows, share_after_eos
+from lopa_bench.results.fillings.fill_order import (
+    fill_order,
+    heat_map,
+    kendall_tau,
+    part_of,
+    round_rows,
+    share_after_eos,
+)
 from lopa_bench.results.trace import RoundRecord, TraceRecord, ids_in, useful_length
 
 A, EOS = 7, 2

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import ConfigError, NotComparable, ResultsError
-from lopa_bench.results.aup import Yardstick
-from lopa_bench.results.frontier import frontier
-from lopa_bench.results.frontier_tables import aup_table, choice_lines, document, settings_table
-from lopa_bench.results.pareto import half_of
+from lopa_bench.results.frontiers.aup import Yardstick
+from lopa_bench.results.frontiers.frontier import frontier
+from lopa_bench.results.frontiers.frontier_tables import aup_table, choice_lines, document, settings_table
+from lopa_bench.results.frontiers.pareto import half_of
 from lopa_bench.results.schema import DecoderInfo
 from lopa_bench.results.store import StoredRun, load_run
 from lopa_bench.results.writer import create_run

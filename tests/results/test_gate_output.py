@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from stored import more_work, record, samples, store
 
-from lopa_bench.results.baseline import Acceptance, accept
-from lopa_bench.results.bounds import bounds_from
-from lopa_bench.results.check import CheckOptions, Verdict, check
-from lopa_bench.results.gate_output import cells_table, document, gates_table, github_lines, junit
-from lopa_bench.results.gates import GateResult, Outcome
+from lopa_bench.results.comparison.baseline import Acceptance, accept
+from lopa_bench.results.comparison.bounds import bounds_from
+from lopa_bench.results.comparison.check import CheckOptions, Verdict, check
+from lopa_bench.results.comparison.gate_output import cells_table, document, gates_table, github_lines, junit
+from lopa_bench.results.comparison.gates import GateResult, Outcome
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.tables import render
 

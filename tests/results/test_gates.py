@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from stored import more_work, record, sample, samples, store
 
-from lopa_bench.results.baseline import Acceptance, Stage, accept
-from lopa_bench.results.bounds import Bound, Bounds, bounds_from
-from lopa_bench.results.check import CheckOptions, Verdict, check
-from lopa_bench.results.gates import GateResult, Outcome
+from lopa_bench.results.comparison.baseline import Acceptance, Stage, accept
+from lopa_bench.results.comparison.bounds import Bound, Bounds, bounds_from
+from lopa_bench.results.comparison.check import CheckOptions, Verdict, check
+from lopa_bench.results.comparison.gates import GateResult, Outcome
 from lopa_bench.results.schema import SampleRecord, utc_now
 
 STRICT = bounds_from("acc=1.0pt", "exact", "0%", None)
@@ -153,7 +153,7 @@ def test_a_cell_without_any_work_is_held_to_its_score_alone(judge: Judge) -> Non
 
 
 def test_a_score_that_is_no_number_in_memory_fails_too() -> None:
-    from lopa_bench.results.gate_inputs import missing_figures
+    from lopa_bench.results.comparison.gate_inputs import missing_figures
 
     spoilt = [samples()[0].model_copy(update={"correct": float("nan")}), *samples()[1:]]
     assert missing_figures(spoilt) == "the score of mini-maths-0000 is nan: accuracy is no number"

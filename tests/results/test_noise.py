@@ -10,7 +10,7 @@ import pytest
 from stored import PLACE, record, samples
 
 from lopa_bench.errors import ResultsError, SchemaTooNew
-from lopa_bench.results.noise import (
+from lopa_bench.results.comparison.noise import (
     Agreement,
     NoiseCell,
     Repeat,
@@ -26,8 +26,8 @@ from lopa_bench.results.noise import (
     repeat_of,
     store_noise,
 )
-from lopa_bench.results.noise_tables import noise_table
-from lopa_bench.results.paired import Pair
+from lopa_bench.results.comparison.noise_tables import noise_table
+from lopa_bench.results.comparison.paired import Pair
 from lopa_bench.results.schema import SampleRecord
 
 

@@ -8,7 +8,7 @@ import pytest
 from stored import record, sample, samples
 
 from lopa_bench.errors import NotComparable
-from lopa_bench.results.paired import Side, fewest_flips, flips, pairs_of, ratio_of_ratios
+from lopa_bench.results.comparison.paired import Side, fewest_flips, flips, pairs_of, ratio_of_ratios
 
 
 def side(correct: list[float | None], **changes: Any) -> Side:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lopa_bench.results.pareto import fastest_within, half_of, halves, on_front
+from lopa_bench.results.frontiers.pareto import fastest_within, half_of, halves, on_front
 
 POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=9)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lopa_bench.errors import ConfigError, ResultsError
-from lopa_bench.results.replay import (
+from lopa_bench.results.fillings.replay import (
     Replay,
     colour_of,
     ink_on,
@@ -19,9 +19,9 @@ from lopa_bench.results.replay import (
     runs_of,
     visible,
 )
-from lopa_bench.results.replay_figure import draw_filling
-from lopa_bench.results.replay_page import document, page
-from lopa_bench.results.replay_text import coloured_answer, legend, rounds_table
+from lopa_bench.results.fillings.replay_figure import draw_filling
+from lopa_bench.results.fillings.replay_page import document, page
+from lopa_bench.results.fillings.replay_text import coloured_answer, legend, rounds_table
 from lopa_bench.results.schema import DecoderInfo, ModelInfo
 from lopa_bench.results.store import StoredRun, load_run
 from lopa_bench.results.trace import BranchRecord, RoundRecord

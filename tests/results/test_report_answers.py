@@ -8,9 +8,9 @@ import pytest
 from report_cases import RIGHT, lopa, other
 from stored import record, sample, store
 
-from lopa_bench.results.report import Report, make_report
-from lopa_bench.results.report_runs import groups_of
-from lopa_bench.results.report_series import holm, series_of
+from lopa_bench.results.reports.report import Report, make_report
+from lopa_bench.results.reports.runs import groups_of
+from lopa_bench.results.reports.series import holm, series_of
 from lopa_bench.results.store import StoredRun
 
 

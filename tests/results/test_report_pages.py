@@ -13,8 +13,8 @@ from report_cases import RIGHT, lopa, other
 
 from lopa_bench.errors import ResultsError
 from lopa_bench.results.published_figures import select
-from lopa_bench.results.report import Report, make_report, write_report
-from lopa_bench.results.report_tables import Quote
+from lopa_bench.results.reports.report import Report, make_report, write_report
+from lopa_bench.results.reports.tables import Quote
 from lopa_bench.results.tables import Column, Table, show, to_latex, to_markdown
 
 SPECIAL = "a_b & 50% #1 {x} ~ ^ \\ $y$"

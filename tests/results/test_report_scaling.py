@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from stored import record, samples, store
 
-from lopa_bench.results.figures import STYLES, write
-from lopa_bench.results.report import make_report
+from lopa_bench.results.reports.figures import STYLES, write
+from lopa_bench.results.reports.report import make_report
 from lopa_bench.results.store import StoredRun
 
 

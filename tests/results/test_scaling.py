@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stored import record, sample, store
 
-from lopa_bench.results.scaling import Scaling, scaling, scaling_table
+from lopa_bench.results.reports.scaling import Scaling, scaling, scaling_table
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import render

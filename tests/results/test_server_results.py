@@ -6,10 +6,10 @@ from typing import Any
 
 from stored import record, sample
 
-from lopa_bench.results.baseline import figures_of, line_of
-from lopa_bench.results.compare import Comparison, compare
-from lopa_bench.results.noise import Repeat, agreement
-from lopa_bench.results.paired import Side, pairs_of
+from lopa_bench.results.comparison.baseline import figures_of, line_of
+from lopa_bench.results.comparison.compare import Comparison, compare
+from lopa_bench.results.comparison.noise import Repeat, agreement
+from lopa_bench.results.comparison.paired import Side, pairs_of
 from lopa_bench.results.schema import SampleRecord, WorkLedger
 
 

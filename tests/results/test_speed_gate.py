@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from stored import PLACE, more_work, noise_factors, record, samples, store
 
-from lopa_bench.results.baseline import Acceptance, Baseline, accept
-from lopa_bench.results.bounds import bounds_from
-from lopa_bench.results.check import CheckOptions, check
-from lopa_bench.results.gates import GateResult, Outcome
-from lopa_bench.results.noise import Agreement, NoiseCell, Repeat
+from lopa_bench.results.comparison.baseline import Acceptance, Baseline, accept
+from lopa_bench.results.comparison.bounds import bounds_from
+from lopa_bench.results.comparison.check import CheckOptions, check
+from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.store import StoredRun
 

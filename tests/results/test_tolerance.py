@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from lopa_bench.results.schema import Interval
-from lopa_bench.results.tolerance import (
+from lopa_bench.results.comparison.tolerance import (
     problems_needed,
     rounding,
     score_tolerance,
     speed_tolerance,
     tpf_tolerance,
 )
+from lopa_bench.results.schema import Interval
 
 
 def test_a_scores_tolerance_by_hand() -> None:

@@ -1,0 +1,1 @@
+"""One run on several processes: how they are started, arranged, and talk to each other."""

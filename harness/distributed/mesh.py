@@ -1,0 +1,231 @@
+"""How processes are arranged: data x branch x tensor, and the groups of one process in it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup
+from lopa_bench.errors import CommunicationError, ConfigError
+from lopa_bench.harness.distributed.backends import BACKENDS
+from lopa_bench.harness.distributed.beats import Beat
+
+if TYPE_CHECKING:
+    import torch
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from lopa_bench.harness.distributed.tensor_group import TorchTensorGroup
+
+AXES = ("dp", "bp", "tp")
+RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
+START_S = 120.0
+REACH_PAUSE_S = 0.2
+PATIENCE_S = 3600.0
+"""For what takes one process much longer than another: starting, reading weights, judging programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshShape:
+    """Ranks along each axis: samples (dp), branches of a round (bp), parts of the network (tp)."""
+
+    data: int = 1
+    branch: int = 1
+    tensor: int = 1
+
+    @property
+    def size(self) -> int:
+        """Ranks in all."""
+        return self.data * self.branch * self.tensor
+
+
+def shape_of(
+    devices: int, decoder: str, *, data: int | None = None, branch: int | None = None, tensor: int | None = None
+) -> MeshShape:
+    """Arrange devices; what is not said goes to branches for lopa and to samples for all others.
+
+    Raises:
+        ConfigError: the sizes do not multiply to the number of devices, or branches are asked of another decoder.
+    """
+    for name, value in {"devices": devices, "data": data, "branch": branch, "tensor": tensor}.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} = {value}: at least 1 is needed")
+    if branch is not None and branch > 1 and decoder != "lopa":
+        raise ConfigError(f"--branch-parallel {branch} spreads lopa's branches; decoder {decoder} has none")
+    known = (data or 1) * (branch or 1) * (tensor or 1)
+    if devices % known:
+        raise ConfigError(
+            f"{devices} devices cannot be {data or 1} (data) x {branch or 1} (branch) x {tensor or 1} (tensor)"
+        )
+    rest = devices // known
+    to_branches = decoder == "lopa" and branch is None
+    if rest > 1 and not to_branches and data is not None:
+        raise ConfigError(f"{devices} devices, but data x branch x tensor parallelism uses {known} of them")
+    return MeshShape(
+        (data or 1) * (1 if to_branches else rest), (branch or 1) * (rest if to_branches else 1), tensor or 1
+    )
+
+
+def world_of(environment: Mapping[str, str] = os.environ) -> int | None:
+    """Ranks of the job that this process was started in, by torchrun or our own launcher; None when it is alone."""
+    if "RANK" not in environment or "WORLD_SIZE" not in environment:
+        return None
+    try:
+        return int(environment["WORLD_SIZE"])
+    except ValueError:
+        raise ConfigError(f"WORLD_SIZE={environment['WORLD_SIZE']!r} in the environment is no number") from None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """This process's place among all, and what carries their messages."""
+
+    rank: int
+    size: int
+    backend: str
+    device: str
+    shape: MeshShape
+    mesh: DeviceMesh
+    store: torch.distributed.Store
+    timeout_s: float
+    beat: Beat
+    _met: dict[str, int] = field(default_factory=dict)
+
+    def group(self, axis: str) -> torch.distributed.ProcessGroup:
+        """The process group along an axis: "dp", "bp" or "tp"."""
+        return self.mesh.get_group(axis)
+
+    def place(self, axis: str) -> int:
+        """This process's index along an axis."""
+        return self.mesh.get_local_rank(axis)
+
+    @property
+    def observed(self) -> dict[str, int]:
+        """Sizes of the groups that were made, whatever was asked for."""
+        return {axis: self.group(axis).size() for axis in AXES}
+
+    def meet(self, what: str, ranks: Iterable[int] | None = None) -> None:
+        """Wait, longer than any collective would, until all of `ranks`, of everyone if not given, have come here.
+
+        Raises:
+            CommunicationError: one did not come.
+        """
+        ranks = range(self.size) if ranks is None else ranks
+        number = self._met[what] = self._met.get(what, 0) + 1
+        self.store.set(f"{what}/{number}/{self.rank}", "1")
+        try:
+            self.store.wait([f"{what}/{number}/{rank}" for rank in ranks], timedelta(seconds=PATIENCE_S))
+        except RuntimeError as problem:
+            raise CommunicationError(f"rank {self.rank}: not all ranks came to '{what}': {problem}") from problem
+
+    @property
+    def peers(self) -> list[int]:
+        """Ranks that make the same answers as this one: those of its branch and tensor groups."""
+        of_one = self.shape.branch * self.shape.tensor
+        first = self.rank // of_one * of_one
+        return list(range(first, first + of_one))
+
+
+def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapping[str, str] = os.environ) -> World:
+    """Join the job's processes; the device is set from the local rank first, as NCCL wants.
+
+    Raises:
+        ConfigError: the mesh has another number of ranks than the job.
+        PrerequisiteError: more ranks than devices here.
+        CommunicationError: the others cannot be reached.
+    """
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+    if size != shape.size:
+        raise ConfigError(
+            f"the job has {size} ranks, but {shape.data} x {shape.branch} x {shape.tensor} were asked for"
+        )
+    backend = BACKENDS[device_type]
+    backend.prepare(timeout_s)
+    device = backend.take_device(int(environment.get("LOCAL_RANK", rank)))
+    method = environment.get(RENDEZVOUS, "env://")
+    timeout = timedelta(seconds=timeout_s)
+    try:
+        store = _store(method, rank, size, timeout)
+        # Processes do not start at the same moment; only from here on does waiting mean that something is wrong.
+        store.set(f"here/{rank}", "1")
+        store.wait([f"here/{other}" for other in range(size)], timedelta(seconds=max(timeout_s, START_S)))
+        dist.init_process_group(backend.name, store=store, rank=rank, world_size=size, timeout=timeout)
+        mesh = init_device_mesh(device_type, (shape.data, shape.branch, shape.tensor), mesh_dim_names=AXES)
+        for axis in AXES:  # the mesh makes its groups with the backend's own timeout, half an hour for gloo
+            dist.distributed_c10d._set_pg_timeout(timeout, mesh.get_group(axis))
+    except (RuntimeError, ValueError) as problem:
+        where = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}" if method == "env://" else method
+        reason = str(problem).partition("\n")[0]
+        raise CommunicationError(f"rank {rank} of {size} could not join the others at {where}: {reason}") from problem
+    return World(rank, size, backend.name, device, shape, mesh, store, timeout_s, Beat(rank, environment))
+
+
+def _store(method: str, rank: int, size: int, timeout: timedelta) -> torch.distributed.Store:
+    """The table through which processes find each other, under a name of ours."""
+    import torch.distributed as dist
+
+    if method == "env://" and rank > 0 and {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+        _reach(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout.total_seconds())
+    store, _, _ = next(dist.rendezvous(method, rank, size, timeout=timeout))
+    return dist.PrefixStore("lopa-bench", store)
+
+
+def _reach(host: str, port: int, timeout_s: float) -> None:
+    """Wait until rank 0 or its agent listens; torch would fill the screen before it gives up."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=timeout_s).close()
+            return
+        except OSError as problem:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"nobody listens there after {timeout_s:g} s: {problem}") from None
+            time.sleep(REACH_PAUSE_S)
+
+
+@contextmanager
+def joined(shape: MeshShape, device_type: str, timeout_s: float) -> Iterator[World]:
+    """`join`, and take leave of the others at the end; after an error there is nobody to take leave of."""
+    import torch.distributed as dist
+
+    world = join(shape, device_type, timeout_s)
+    yield world
+    dist.destroy_process_group()
+
+
+def branch_group(world: World, cache_protocol: str) -> BranchGroup | None:
+    """What lets a decoder share its branches with the others of the world; None where each computes all of its own.
+
+    Raises:
+        ConfigError: no such protocol.
+    """
+    import torch
+
+    from lopa_bench.harness.distributed.collectives import TorchCommunicator
+
+    check_protocol(cache_protocol)
+    if world.shape.branch == 1:
+        return None
+    communicator = TorchCommunicator(world.group("bp"), torch.device(world.device), world.beat.tell)
+    return BranchGroup(communicator, cache_protocol)
+
+
+def tensor_group(world: World) -> TorchTensorGroup | None:
+    """What holds a network together with the others of the world; None where each has it whole."""
+    from lopa_bench.harness.distributed.tensor_group import TorchTensorGroup
+
+    return TorchTensorGroup(world.group("tp")) if world.shape.tensor > 1 else None
+
+
+def check_protocol(name: str) -> None:
+    """Refuse a cache protocol that does not exist."""
+    if name not in CACHE_PROTOCOLS:
+        raise ConfigError(f"cache protocol {name!r} is not one of {', '.join(CACHE_PROTOCOLS)}")

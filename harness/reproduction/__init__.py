@@ -1,0 +1,1 @@
+"""Published rows run again, and their figures set beside the printed ones."""

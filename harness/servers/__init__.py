@@ -1,0 +1,1 @@
+"""Answers from a completions server, measured from outside."""

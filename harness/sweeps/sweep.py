@@ -1,0 +1,178 @@
+"""Running a sweep: the cells that are not finished, one after another, whatever becomes of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from lopa_bench.errors import LopaBenchError
+from lopa_bench.harness.loaded_models import models_kept
+from lopa_bench.harness.progress import Reporter, Silent
+from lopa_bench.harness.runner import run
+from lopa_bench.harness.sweeps.plan import (
+    Paces,
+    PlannedCell,
+    label_columns,
+    label_row,
+    remaining,
+    stored_paces,
+    varying,
+)
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.rows import metric_column, summary_row
+from lopa_bench.results.schema import RunRecord, SampleRecord, Summary
+from lopa_bench.results.store import StoredRun
+from lopa_bench.results.summary import summarise
+from lopa_bench.results.sweeps import SweepCell, SweepRecord, write_sweep
+from lopa_bench.results.tables import Column, Row, Table
+
+FIGURES = ("tpf", "tpf_branch", "tps_e2e", "latency_s")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell: its run and what the problems asked come to, or why it failed."""
+
+    planned: PlannedCell
+    run: StoredRun | None = None
+    summary: Summary | None = None
+    num_new: int = 0
+    error: str | None = None
+
+    def cell(self) -> SweepCell:
+        """Return the cell as the sweep's record holds it."""
+        return SweepCell(
+            values={**self.planned.cell.values},
+            state="failed" if self.error is not None else "ran" if self.num_new else "stored",
+            run=None if self.run is None else self.run.path.name,
+            asked=self.planned.asked,
+            num_new=self.num_new,
+            error=self.error,
+        )
+
+
+class Listener(Protocol):
+    """Hears of a sweep's course."""
+
+    def cell_begins(self, number: int, total: int, planned: PlannedCell, left_s: float, num_unknown: int) -> Reporter:
+        """A cell begins; `left_s` seconds may be left with it, those of `num_unknown` cells not counted."""
+        ...
+
+    def cell_ended(self, number: int, total: int, outcome: Outcome) -> None:
+        """A cell has ended, well or not."""
+        ...
+
+
+class SilentListener:
+    """Listens to nothing."""
+
+    def cell_begins(self, number: int, total: int, planned: PlannedCell, left_s: float, num_unknown: int) -> Reporter:
+        """Ignore it."""
+        return Silent()
+
+    def cell_ended(self, number: int, total: int, outcome: Outcome) -> None:
+        """Ignore it."""
+
+
+def run_sweep(
+    planned: Sequence[PlannedCell],
+    runs_dir: Path,
+    *,
+    name: str,
+    source: str = "",
+    command: tuple[str, ...] = (),
+    listener: Listener | None = None,
+    paces: Paces | None = None,
+) -> list[Outcome]:
+    """Run the cells in turn; one that fails is noted and the next begins. The sweep's record follows every cell.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it; what is done is stored, the same sweep goes on from there.
+    """
+    import torch
+
+    listener = listener or SilentListener()
+    threads = torch.get_num_threads()
+    cells = [SweepCell(values={**one.cell.values}, asked=one.asked) for one in planned]
+    record = SweepRecord(name=name, source=source, command=command, cells=tuple(cells))
+    write_sweep(runs_dir, record)
+    paces = paces or stored_paces(runs_dir)
+    outcomes: list[Outcome] = []
+    try:
+        with models_kept():
+            for index, one in enumerate(planned):
+                torch.set_num_threads(threads)  # a cell before may have asked for its own number
+                left = remaining(planned[index:], paces)
+                reporter = listener.cell_begins(index + 1, len(planned), one, *left)
+                outcomes.append(run_cell(one, reporter))
+                cells[index] = outcomes[-1].cell()
+                write_sweep(runs_dir, record.model_copy(update={"cells": tuple(cells)}))
+                listener.cell_ended(index + 1, len(planned), outcomes[-1])
+                _learn(paces, outcomes[-1])
+    finally:
+        torch.set_num_threads(threads)
+    return outcomes
+
+
+def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
+    """Run one cell and sum up the problems that it asked; any error but an interruption becomes its outcome."""
+    try:
+        result = run(planned.cell.spec, reporter)
+    except LopaBenchError as error:
+        return Outcome(planned, error=str(error))
+    except Exception as error:  # a fault of the program must not cost the other cells
+        logger.exception("cell (%s) failed", planned.cell.words())
+        return Outcome(planned, error=f"{type(error).__name__}: {error}")
+    assert result.run is not None  # only a dry run has none
+    summary = summary_of_asked(result.run.record, result.run.samples, result.asked)
+    why = summary.blocked or (None if summary.n else "no answer went well")
+    return Outcome(planned, result.run, summary, result.num_new, why)
+
+
+def summary_of_asked(record: RunRecord, samples: Sequence[SampleRecord], asked: Sequence[str]) -> Summary:
+    """Sum up the problems asked for: a stored run may hold more, and all cells must be of the same ones."""
+    chosen = [sample for sample in samples if sample.id in set(asked)]
+    partial = len(asked) < record.task.num_available
+    task = record.task.model_copy(update={"num_documents": len(asked), "partial": partial})
+    return summarise(record.model_copy(update={"task": task}), chosen)
+
+
+def _learn(paces: Paces, outcome: Outcome) -> None:
+    if outcome.run is not None and outcome.summary is not None:
+        paces.add(outcome.run.record, outcome.summary)
+
+
+def has_failed(outcomes: Sequence[Outcome]) -> bool:
+    """Tell whether any cell failed."""
+    return any(outcome.error is not None for outcome in outcomes)
+
+
+def result_table(outcomes: Sequence[Outcome]) -> Table:
+    """Return one row per cell: what tells it apart, its figures, its run; failed ones say so and why below."""
+    names = varying([outcome.planned.cell for outcome in outcomes])
+    rows: list[Row] = []
+    notes: list[str] = []
+    for number, outcome in enumerate(outcomes, start=1):
+        record = outcome.cell()
+        row: dict[str, str | int | float | bool | None] = {
+            **label_row(number, outcome.planned.cell, names),
+            "state": record.state,
+            "error": outcome.error,
+            "run": record.run or "-",
+        }
+        if outcome.summary is not None:
+            row = {**summary_row(outcome.summary), **row}
+        rows.append(row)
+        if outcome.error is not None:
+            notes.append(f"cell {number} failed ({outcome.planned.cell.words()}): {outcome.error}")
+    figures = [metric_column("accuracy", interval=True), *(metric_column(name) for name in FIGURES)]
+    if len({outcome.planned.cell.value("task") for outcome in outcomes}) > 1:
+        figures = [replace(column, direction="neither") for column in figures]  # no best over several tasks
+    columns = [*label_columns(names), Column("state", "state"), Column("n", "n"), *figures, Column("run", "run")]
+    notes.append(f"accuracy with its 95 % interval; TPF: {METRICS['tpf'].formula}")
+    return Table(columns, rows, notes=tuple(notes))

@@ -1,0 +1,1 @@
+"""Runs against runs: paired differences, noise floors, baselines and the gate over them."""

@@ -1,0 +1,201 @@
+"""The baseline file: what runs are held to, written only by an explicit acceptance that says who, when and why.
+
+One JSON file holds any number of cells. Of each it keeps the run's record, its figures, and one line per problem
+(score, ledgers, hashes of prompt and answer), so that a change of baseline can be read in a diff and so that a smaller
+run can be checked over the problems it has in common.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pydantic import AwareDatetime, Field, NonNegativeInt, PositiveFloat
+
+from lopa_bench.errors import PrerequisiteError, ResultsError
+from lopa_bench.results.comparison.bounds import Bounds
+from lopa_bench.results.comparison.differences import INCIDENTAL
+from lopa_bench.results.comparison.paired import Side
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.schema import Record, RunRecord, SampleRecord, Setting
+from lopa_bench.results.store import StoredRun
+
+BASELINE_VERSION = 1
+HASH_DIGITS = 16
+ASKED_ORIGINS = ("flag", "file", "preset")
+# Settings that say where and how much, not what: two runs that differ in them alone are runs of the same cell.
+NOT_IN_CELL = (INCIDENTAL - {"preset", "convention"}) | {"task", "decoder", "model", "threads", "device", "trace"}
+FIGURES = ("accuracy", "tpf", "tpf_branch", "amplification")
+
+
+class Line(NamedTuple):
+    """One problem of a baseline, one line of the file."""
+
+    correct: float
+    useful: int
+    rounds: int
+    model_calls: int
+    branch_forwards: int
+    positions: int
+    prompt: str
+    answer: str
+
+
+class Cell(Record):
+    """One accepted cell: the first run's record and samples, and the speeds of all runs that were accepted with it."""
+
+    run: RunRecord
+    figures: dict[str, float | None]
+    speeds: tuple[PositiveFloat, ...] = ()
+    samples: dict[str, Line]
+
+
+class Stage(Record):
+    """Bounds that hold from a number of problems on, as a smoke test of a hundred before a full run."""
+
+    min_samples: NonNegativeInt = 0
+    bounds: Bounds = Bounds()
+
+
+class Acceptance(Record):
+    """Who accepted which cells, when and why."""
+
+    when: AwareDatetime
+    who: str
+    why: str
+    cells: tuple[str, ...]
+    commit: str | None = None
+
+
+class Baseline(Record):
+    """The content of a baseline file; `definitions` are the versions of the metrics' definitions."""
+
+    baseline_version: int = BASELINE_VERSION
+    definitions: dict[str, int]
+    history: tuple[Acceptance, ...] = ()
+    stages: dict[str, Stage] = Field(default_factory=dict)
+    cells: dict[str, Cell] = Field(default_factory=dict)
+
+
+def current_definitions() -> dict[str, int]:
+    """Return the versions of the definitions that a baseline rests on."""
+    return {name: METRICS[name].version for name in (*FIGURES, "tps_e2e")}
+
+
+def cell_name(record: RunRecord) -> str:
+    """Return the name of a run's cell: task, decoder and model, and what else was asked for.
+
+    Defaults are not in it: a default that has changed is the same cell with other figures, which is what a gate is for.
+    """
+    settings = record.configuration
+    words = [record.task.name, record.decoder.name, record.model.name]
+    asked = {
+        name: one.value
+        for name, one in sorted(settings.items())
+        if one.origin in ASKED_ORIGINS and name not in NOT_IN_CELL and one.value is not None
+    }
+    if asked.get("preset"):
+        asked = {name: value for name, value in asked.items() if settings[name].origin != "preset" or name == "preset"}
+    return " ".join([*words, *(f"{name}={value}" for name, value in asked.items())])
+
+
+def short_hash(text: str) -> str:
+    """Return a sha256 in as many digits as a baseline keeps."""
+    return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def line_of(sample: SampleRecord) -> Line:
+    """Return what a baseline keeps of a sample; one without a score is not accepted."""
+    assert sample.correct is not None
+    work = sample.work
+    return Line(
+        sample.correct,
+        sample.tokens.useful,
+        work.rounds,
+        work.model_calls,
+        work.branch_forwards,
+        work.positions,
+        sample.prompt_hash[:HASH_DIGITS],
+        short_hash(" ".join(map(str, sample.token_ids)) or sample.text),  # a server gives no ids
+    )
+
+
+def cell_of(sides: Sequence[Side]) -> Cell:
+    """Return the cell of a run and its repeats: the first's samples, all their speeds."""
+    first = sides[0]
+    speeds = [METRICS["tps_e2e"].value(side.samples) for side in sides]
+    settings = {name: Setting(value=one.value, origin=one.origin) for name, one in first.record.configuration.items()}
+    kept = {name: one for name, one in settings.items() if name not in ("runs_dir", "data_dir")}
+    lines = {sample.id: line_of(sample) for sample in first.samples}
+    return Cell(
+        run=first.record.model_copy(update={"command": (), "configuration": kept}),
+        figures=figures_of(lines),
+        speeds=tuple(speed for speed in speeds if speed),
+        samples=lines,
+    )
+
+
+def figures_of(lines: Mapping[str, Line]) -> dict[str, float | None]:
+    """Return the figures that follow from a baseline's lines, None where undefined."""
+
+    def ratio(above: str, below: str) -> float | None:
+        total = sum(getattr(line, below) for line in lines.values())
+        return sum(getattr(line, above) for line in lines.values()) / total if total else None
+
+    return {
+        "accuracy": sum(line.correct for line in lines.values()) / len(lines) if lines else None,
+        "tpf": ratio("useful", "rounds"),
+        "tpf_branch": ratio("useful", "branch_forwards"),
+        "amplification": ratio("positions", "useful") or None,
+    }
+
+
+def accept(
+    baseline: Baseline | None, runs: Sequence[StoredRun], acceptance: Acceptance, stages: Mapping[str, Stage]
+) -> Baseline:
+    """Return `baseline` with the cells of `runs` put in, or a new one.
+
+    Runs of the same cell are its repeats. Cells of the baseline that no run is of stay as they are.
+
+    Raises:
+        PrerequisiteError: a run that is unfinished, or has errors, no samples or no scores.
+        ResultsError: the baseline's figures follow other definitions than this version's.
+    """
+    definitions = current_definitions()
+    if baseline is not None and baseline.definitions != definitions:
+        raise ResultsError("the baseline's figures have other definitions than this version's; write a new file")
+    sides: dict[str, list[Side]] = {}
+    for run in runs:
+        require_acceptable(run)
+        sides.setdefault(cell_name(run.record), []).append(Side(run.record, run.samples))
+    new = {name: cell_of(group) for name, group in sides.items()}
+    old = baseline or Baseline(definitions=definitions)
+    return old.model_copy(
+        update={
+            "cells": dict(sorted({**old.cells, **new}.items())),
+            "stages": {**old.stages, **stages},
+            "history": (*old.history, acceptance.model_copy(update={"cells": tuple(new)})),
+        }
+    )
+
+
+def require_acceptable(run: StoredRun) -> None:
+    """Refuse a run that must not become a baseline.
+
+    Raises:
+        PrerequisiteError: with the reason.
+    """
+    reasons = {
+        f"its status is {run.status}": run.status != "finished",
+        "it has no samples": not run.samples,
+        f"it has {len(run.samples)} of {run.record.task.num_documents} samples": (
+            len(run.samples) < run.record.task.num_documents
+        ),
+        "the scorer failed on samples": any(sample.has_scorer_error for sample in run.samples),
+        "samples ended in errors": any(sample.status == "error" for sample in run.samples),
+        "samples have no score": any(sample.correct is None for sample in run.samples),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise PrerequisiteError(f"run {run.record.id} cannot be accepted: {reason}; finish or repeat it first")

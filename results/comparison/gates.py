@@ -1,0 +1,215 @@
+"""Gates: is a run as good as its baseline says, was that decided by more than noise, and could it be decided at all?
+
+Accuracy, TPF and counts of work are deterministic where neither the program nor what it runs on has changed, and are
+gated hard. Speed is not: it is gated only with several runs and a measured noise, see `speed_gate.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lopa_bench.errors import NotComparable, nearest
+from lopa_bench.results.comparison.baseline import Baseline, figures_of
+from lopa_bench.results.comparison.bounds import DEFAULT_BOUNDS, ROUNDING, Bounds
+from lopa_bench.results.comparison.differences import semantic
+from lopa_bench.results.comparison.gate_inputs import (
+    Checked,
+    beside,
+    missing_figures,
+    what_is_broken,
+    why_not_comparable,
+)
+from lopa_bench.results.comparison.paired import fewest_flips
+from lopa_bench.results.statistics import LEVEL, mcnemar_exact
+from lopa_bench.results.store import StoredRun
+
+ALPHA = 1 - LEVEL
+WORK = ("rounds", "model_calls", "branch_forwards", "positions")
+
+
+class Outcome(StrEnum):
+    """What became of a gate; `NOT_GATED` figures are reported and decide nothing."""
+
+    OK = "ok"
+    REGRESSED = "regressed"
+    NOT_COMPARABLE = "not comparable"
+    NOT_GATED = "not gated"
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """One gate of one run: what it was held to, what was found, and why that is ok or not.
+
+    `is_notable`: it decides nothing, yet a reader of a passed check should know of it.
+    """
+
+    cell: str
+    run: str
+    gate: str
+    outcome: Outcome
+    before: float | None = None
+    after: float | None = None
+    bound: str = ""
+    reason: str = ""
+    is_notable: bool = False
+
+
+def check_run(
+    baseline: Baseline, name: str, run: StoredRun, bounds: Bounds, stage: str | None = None
+) -> list[GateResult]:
+    """Return the deterministic gates of one run.
+
+    Args:
+        baseline: what the run is held to.
+        name: of the run's cell.
+        run: a stored run.
+        bounds: those of the command line; the stage's, then the defaults, fill the gaps.
+        stage: whose bounds hold; by default that of the most problems which the run reaches.
+    """
+
+    def one(outcome: Outcome, gate: str, reason: str) -> list[GateResult]:
+        return [GateResult(name, run.record.id, gate, outcome, reason=reason)]
+
+    broken = what_is_broken(run)
+    if broken is not None:
+        return one(Outcome.REGRESSED, "run", broken)
+    cell = baseline.cells.get(name)
+    if cell is None:
+        advice = "accept it with `lopa-bench baseline accept`"
+        return one(Outcome.NOT_COMPARABLE, "baseline", f"the baseline has no cell of this name; {advice}")
+    obstacle = why_not_comparable(baseline, cell, run)
+    if obstacle is not None:
+        return one(Outcome.NOT_COMPARABLE, "problems", obstacle)
+    common = [sample for sample in run.samples if sample.id in cell.samples]
+    missing = missing_figures(common, has_work=any(line.rounds for line in cell.samples.values()))
+    if missing is not None:
+        return one(Outcome.REGRESSED, "figures", missing)
+    try:
+        settled = bounds_for(baseline, bounds, len(common), stage)
+    except NotComparable as error:
+        return one(Outcome.NOT_COMPARABLE, "stage", str(error))
+    return _gates(beside(name, cell, run), settled)
+
+
+def _gates(checked: Checked, bounds: Bounds) -> list[GateResult]:
+    results = [_settings(checked), _answers(checked), _accuracy(checked, bounds)]
+    before, after = figures_of(checked.before), figures_of(checked.after)
+    results.append(_tpf(checked, bounds, before["tpf"], after["tpf"]))
+    return results + [_work(checked, bounds, name) for name in WORK]
+
+
+def stage_for(baseline: Baseline, num_common: int, stage: str | None) -> str | None:
+    """Return the stage asked for, or that of the most problems which `num_common` reach; None where there are none.
+
+    Raises:
+        NotComparable: the stage does not exist, or needs more problems than there are.
+    """
+    stages = baseline.stages
+    if stage is None and not stages:
+        return None
+    if stage is not None and stage not in stages:
+        raise NotComparable(f"the baseline has no stage '{stage}'{nearest(stage, stages)}")
+    reached = [name for name, one in stages.items() if one.min_samples <= num_common]
+    if stage is None:
+        stage = (
+            max(reached, key=lambda name: stages[name].min_samples)
+            if reached
+            else min(stages, key=lambda name: stages[name].min_samples)
+        )
+    if stage not in reached:
+        raise NotComparable(
+            f"stage {stage} needs {stages[stage].min_samples} problems of the baseline, this run has {num_common}"
+        )
+    return stage
+
+
+def bounds_for(baseline: Baseline, bounds: Bounds, num_common: int, stage: str | None = None) -> Bounds:
+    """Return the bounds in force: the command line's, then the stage's, then the defaults.
+
+    Raises:
+        NotComparable: as `stage_for`.
+    """
+    chosen = stage_for(baseline, num_common, stage)
+    stored = Bounds() if chosen is None else baseline.stages[chosen].bounds
+    return bounds.over(stored).over(DEFAULT_BOUNDS)
+
+
+def _decided(
+    checked: Checked, gate: str, ok: bool, before: float | None, after: float | None, bound: object, reason: str
+) -> GateResult:
+    outcome = Outcome.OK if ok else Outcome.REGRESSED
+    return GateResult(checked.cell, checked.run, gate, outcome, before, after, str(bound), reason)
+
+
+def _settings(checked: Checked) -> GateResult:
+    """Say which settings have changed under the cell's name, as a default or the weights may; decides nothing."""
+    changed = semantic(list(checked.differences))
+    words = "; ".join(map(str, changed)) or "as the baseline's"
+    return GateResult(checked.cell, checked.run, "settings", Outcome.NOT_GATED, reason=words, is_notable=bool(changed))
+
+
+def _answers(checked: Checked) -> GateResult:
+    """Count the answers with other tokens than the baseline's; decides nothing by itself."""
+    changed = [key for key, line in checked.before.items() if line.answer != checked.after[key].answer]
+    total = len(checked.before)
+    words = f"{total - len(changed)} of {total} answers have the same tokens"
+    words += f", {changed[0]} is the first that has not" if changed else ""
+    left_out = "" if not changed or not checked.numeric else f" ({'; '.join(map(str, checked.numeric))})"
+    return GateResult(
+        checked.cell, checked.run, "answers", Outcome.NOT_GATED, reason=words + left_out, is_notable=bool(changed)
+    )
+
+
+def _accuracy(checked: Checked, bounds: Bounds) -> GateResult:
+    """Fail a drop beyond the bound that is also more than chance, where chance has a part at all.
+
+    It has none where answers are not drawn and nothing numeric has changed: the same program then gives the same
+    tokens, and a lost problem is a changed program. Elsewhere McNemar's exact test over the common problems decides.
+    """
+    before, after = figures_of(checked.before)["accuracy"] or 0.0, figures_of(checked.after)["accuracy"] or 0.0
+    drop = before - after
+    changes = [checked.after[key].correct - line.correct for key, line in checked.before.items()]
+    gained, lost = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
+    words = f"{gained} gained, {lost} lost of {len(changes)}"
+    if bounds.max_drop is None:
+        return GateResult(checked.cell, checked.run, "accuracy", Outcome.NOT_GATED, before, after, "", words)
+    bound = f"{-100 * bounds.max_drop or 0:g} pt"
+    if drop <= bounds.max_drop + ROUNDING:
+        return _decided(checked, "accuracy", True, before, after, bound, words)
+    if not checked.numeric and not checked.is_drawn:
+        return _decided(
+            checked, "accuracy", False, before, after, bound, f"{words}; nothing but the program has changed"
+        )
+    p_value = mcnemar_exact(gained, lost)
+    cause = "; ".join(map(str, checked.numeric)) or "answers are drawn"
+    words += f"; McNemar p = {p_value:.3g}; chance has a part ({cause})"
+    if p_value >= ALPHA and len(changes) < fewest_flips():
+        words += f"; {len(changes)} problems are too few to tell"
+    return _decided(checked, "accuracy", p_value >= ALPHA, before, after, bound, words)
+
+
+def _tpf(checked: Checked, bounds: Bounds, before: float | None, after: float | None) -> GateResult:
+    if bounds.tpf is None or before is None:
+        return GateResult(checked.cell, checked.run, "tpf", Outcome.NOT_GATED, before, after)
+    if after is None or not math.isfinite(after):
+        return _decided(checked, "tpf", False, before, after, bounds.tpf, "TPF is missing")
+    ok = bounds.tpf.allows(before, after, "higher")
+    return _decided(checked, "tpf", ok, before, after, bounds.tpf, _moved(before, after))
+
+
+def _work(checked: Checked, bounds: Bounds, name: str) -> GateResult:
+    """Gate a total over the common problems: more of it is worse."""
+    before, after = (
+        float(sum(getattr(line, name) for line in side.values())) for side in (checked.before, checked.after)
+    )
+    gate = name.replace("_", " ")
+    if bounds.forwards is None:
+        return GateResult(checked.cell, checked.run, gate, Outcome.NOT_GATED, before, after)
+    ok = bounds.forwards.allows(before, after, "lower")
+    return _decided(checked, gate, ok, before, after, bounds.forwards, _moved(before, after))
+
+
+def _moved(before: float, after: float) -> str:
+    return "unchanged" if abs(after - before) <= ROUNDING else f"{(after - before) / before:+.1%}" if before else "new"

@@ -1,0 +1,1 @@
+"""How answers were filled, from traces: orders, branch wins, and one filling shown step by step."""

@@ -1,0 +1,1 @@
+"""Paper-style reports: the runs of one, its tables, figures and pages."""

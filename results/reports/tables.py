@@ -1,0 +1,273 @@
+"""The tables of a report. In all of them `run` is a run's short name there; CSV and JSON name it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lopa_bench.results.comparison.differences import device_words
+from lopa_bench.results.fillings.analysis import branches_table, order_table
+from lopa_bench.results.frontiers.frontier import Frontier
+from lopa_bench.results.frontiers.frontier_tables import aup_table, settings_table
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.published_figures import PublishedRow
+from lopa_bench.results.reports.runs import Entry, Group
+from lopa_bench.results.reports.series import Series, Step
+from lopa_bench.results.reports.traces import Traced
+from lopa_bench.results.rows import metric_column, summary_row
+from lopa_bench.results.tables import Column, Row, Table, Value
+
+FIGURES = ("tpf", "tpf_branch", "amplification", "tps_e2e", "latency_s")
+WITH_INTERVAL = ("tpf", "tps_e2e")
+SPEEDS = ("tps_e2e", "latency_s")
+ACROSS = ("accuracy", "tpf")
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A table with its file's name and heading.
+
+    `metrics` gives the metric id behind a column, `run_keys` the key that names a column's run where that is not `run`.
+    """
+
+    name: str
+    heading: str
+    table: Table
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    run_keys: Mapping[str, str] = field(default_factory=dict)
+
+    def ref(self, row: Row, column: Column) -> str | None:
+        """Return the short name of the run behind a cell, None where there is none."""
+        value = row.get(self.run_keys.get(column.key, "run"))
+        return str(value) if value is not None else None
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A published figure, and the run that was made to be set beside it, as the paper's program counts."""
+
+    published: PublishedRow
+    run_id: str | None = None
+    measured: float | None = None
+    n: int | None = None
+    remark: str = ""
+
+
+def _by_metric(columns: Sequence[Column]) -> dict[str, str]:
+    return {column.key: column.key for column in columns if column.key in METRICS}
+
+
+def results(group: Group) -> ReportTable:
+    """Return a row for each comparable run of a task, the best marked; runs set aside have a table of their own."""
+    columns = _figure_columns()
+    if group.speed_obstacle:
+        columns = [replace(one, direction="neither") if one.key in SPEEDS else one for one in columns]
+    rows = [_entry_row(one) for one in group.main]
+    columns = [Column("setting", "setting"), Column("model", "model"), Column("n", "n"), *columns, Column("run", "run")]
+    table = Table(columns, rows, f"{group.task}: all settings", group.notes)
+    return ReportTable(f"results-{group.task}", f"{group.task}: all settings", table, _by_metric(columns))
+
+
+def _figure_columns() -> list[Column]:
+    figures = [metric_column(name, interval=name in WITH_INTERVAL) for name in FIGURES]
+    return [metric_column("accuracy", interval=True), *figures]
+
+
+def _entry_row(entry: Entry) -> Row:
+    row = summary_row(entry.summary, setting=entry.words, model=entry.record.model.name)
+    return row | {"run": entry.ref, "run_id": entry.id}
+
+
+def set_aside(groups: Sequence[Group]) -> ReportTable | None:
+    """Return the runs that are not set beside the others, with the reason; None where there are none."""
+    rows = [
+        {"task": group.task, **_entry_row(one), "reason": one.aside, "problems": len(one.samples)}
+        for group in groups
+        for one in group.aside
+    ]
+    if not rows:
+        return None
+    figures = [replace(metric_column(name), direction="neither") for name in ("accuracy", "tpf")]
+    columns = [Column("task", "task"), Column("setting", "setting"), Column("reason", "why it stands apart")]
+    columns += [Column("problems", "answers"), *figures, Column("run", "run")]
+    notes = ("These runs are in no other table, figure or answer.",)
+    table = Table(columns, rows, "runs set aside", notes)
+    return ReportTable("set-aside", "Runs set aside", table, _by_metric(columns))
+
+
+def overview(groups: Sequence[Group]) -> ReportTable:
+    """Return settings by tasks, TPF and accuracy of each, after Tables 1 and 2 of the LoPA paper."""
+    rows: dict[tuple[str, str], dict[str, Value]] = {}
+    columns = [Column("setting", "setting"), Column("model", "model")]
+    metrics: dict[str, str] = {}
+    run_keys: dict[str, str] = {}
+    for group in groups:
+        for name in ACROSS:
+            column = metric_column(name)
+            key = f"{group.task}:{name}"
+            columns.append(replace(column, key=key, title=f"{group.task} {column.title}"))
+            metrics[key], run_keys[key] = name, f"{group.task}:run"
+        columns.append(Column(f"{group.task}:run", "run"))
+        run_keys[f"{group.task}:run"] = f"{group.task}:run"
+        for entry in group.main:
+            row = rows.setdefault((entry.words, entry.record.model.name), {})  # words tell settings of all tasks apart
+            row |= {"setting": entry.words, "model": entry.record.model.name}
+            row |= {f"{group.task}:{name}": entry.summary.metrics[name].value for name in ACROSS}
+            row |= {
+                f"{group.task}:run": entry.ref,
+                f"{group.task}:run_id": entry.id,
+                f"{group.task}:n": entry.summary.n,
+            }
+    notes = ("After Tables 1 and 2 of the LoPA paper; intervals stand in the tables of single tasks.",)
+    table = Table(columns, list(rows.values()), "all tasks", notes)
+    return ReportTable("overview", "All tasks", table, metrics, run_keys)
+
+
+def branches(series: Sequence[Series]) -> ReportTable | None:
+    """Return a row for each k of each series: what it changes against the base, with tests; None without series."""
+    rows = [row for one in series for row in _series_rows(one)]
+    if not rows:
+        return None
+    columns = [
+        Column("task", "task"), Column("setting", "setting"), Column("base", "against"), Column("branches", "k"),
+        metric_column("tpf"), Column("tpf_change", "TPF ratio", 2, interval=True),
+        Column("positions_change", "positions ratio", 2),
+        metric_column("accuracy"), Column("accuracy_change", "accuracy Δ points", 1, 100.0, signed=True, interval=True),
+        Column("p_value", "McNemar p", 3), Column("p_adjusted", "after Holm", 3),
+        metric_column("tps_e2e"), Column("tps_change", "tokens/s ratio", 2, interval=True), Column("n", "n"),
+        Column("run", "run"),
+    ]  # fmt: skip
+    columns = [replace(one, direction="neither") for one in columns]
+    remarks = dict.fromkeys(step.change("tps_e2e").remark for one in series for step in one.steps)
+    notes = [
+        "ratio: the run's figure over the base's, Δ: less the base's, over their common problems, with paired 95 % "
+        "intervals",
+        "McNemar's exact test, then Holm's correction over all rows of this table",
+        *(f"tokens/s: {remark}" for remark in remarks if remark),
+    ]
+    table = Table(columns, rows, "branches against the same setting without lookahead", notes)
+    return ReportTable("branches", "Branches against the same setting without lookahead", table, _by_metric(columns))
+
+
+def _series_rows(series: Series) -> Iterator[Row]:
+    for step in series.steps:
+        yield _step_row(series, step)
+
+
+def _step_row(series: Series, step: Step) -> Row:
+    row: dict[str, Value] = {
+        "task": series.task, "setting": series.words, "base": f"{series.base_words} ({series.base.ref})",
+        "branches": step.branches, "n": step.comparison.num_scored, "run": step.entry.ref, "run_id": step.entry.id,
+        "p_value": step.comparison.flips.p_value if step.comparison.num_scored else None,
+        "p_adjusted": step.p_adjusted,
+    }  # fmt: skip
+    for figure, key in (("tpf", "tpf"), ("positions", "positions"), ("accuracy", "accuracy"), ("tps_e2e", "tps")):
+        change = step.change(figure)
+        row |= {figure: change.after, f"{key}_change": change.change}
+        if change.interval is not None:
+            row |= {f"{key}_change_low": change.interval.low, f"{key}_change_high": change.interval.high}
+    return row
+
+
+def front(group: Group, found: Frontier) -> list[ReportTable]:
+    """Return the front of a task and the AUP of its decoders."""
+    names = {one.id: one for one in group.main}
+    settings = settings_table(found)
+    rows = [
+        {**row, "setting": names[str(row["run"])].words, "run": names[str(row["run"])].ref, "run_id": row["run"]}
+        for row in settings.rows
+    ]
+    table = replace(settings, rows=rows, title=f"{group.task}: settings on the Pareto front")
+    aup = replace(aup_table(found), title=f"{group.task}: accuracy under parallelism (AUP)")
+    return [
+        ReportTable(f"front-{group.task}", table.title, table, _by_metric(table.columns)),
+        ReportTable(f"aup-{group.task}", aup.title, aup),
+    ]
+
+
+def from_traces(traced: Sequence[Traced]) -> list[ReportTable]:
+    """Return order of filling and branch wins for every traced run."""
+    analyses = [one.analysis for one in traced]
+    made = [
+        ("fill-order", "Order of filling", order_table(analyses)),
+        ("branch-wins", "What lookaheads brought", branches_table(analyses)),
+    ]
+    labels = {one.entry.ref: (one.task, one.entry.words, one.entry.id) for one in traced}
+    found = []
+    for name, heading, table in made:
+        if not table.rows:
+            continue
+        rows = [
+            {**row, **dict(zip(("task", "setting", "run_id"), labels[str(row["run"])], strict=True))}
+            for row in table.rows
+        ]
+        columns = [Column("task", "task"), Column("setting", "setting")]
+        columns += [one for one in table.columns if one.key not in ("run", "decoder")]
+        found.append(ReportTable(name, heading, replace(table, columns=[*columns, Column("run", "run")], rows=rows)))
+    return found
+
+
+def quoted(quotes: Sequence[Quote], groups: Sequence[Group]) -> ReportTable | None:
+    """Return published figures beside what was measured; None without any."""
+    if not quotes:
+        return None
+    refs = {one.id: one.ref for group in groups for one in (*group.main, *group.aside)}
+    rows: list[Row] = []
+    for one in quotes:
+        row: dict[str, Value] = {
+            "source": one.published.source, "task": one.published.task, "metric": one.published.metric,
+            "unit": one.published.unit, "published": one.published.value, "kind": one.published.kind,
+        }  # fmt: skip
+        if one.run_id is not None:
+            deviation = None if one.measured is None else one.measured - one.published.value
+            row |= {"measured": one.measured, "deviation": deviation, "n": one.n, "run": refs[one.run_id]}
+            row["run_id"] = one.run_id
+        rows.append(row | ({"remark": one.remark} if one.remark else {}))
+    columns = [
+        Column("source", "source"), Column("task", "task"), Column("metric", "figure"), Column("unit", "unit"),
+        Column("published", "published", quoted=True), Column("kind", "kind"), Column("measured", "measured", 2),
+        Column("deviation", "deviation", 2, signed=True), Column("n", "n"), Column("run", "run"),
+    ]  # fmt: skip
+    if any("remark" in row for row in rows):
+        columns.append(Column("remark", "remark"))
+    notes = (
+        "published: quoted from the paper, or digitised where it was read off a plot, and not measured here. measured: "
+        "as that paper's program counts. —: no run of this report was made by that row's preset.",
+    )
+    return ReportTable("published", "Published figures", Table(columns, rows, "published figures", notes))
+
+
+def definitions(used: Sequence[str]) -> ReportTable:
+    """Return the definition of every figure that the report shows."""
+    rows: list[Row] = [
+        {"id": one.id, "version": one.version, "title": one.title, "unit": one.unit, "better": one.direction,
+         "formula": one.formula} for one in METRICS.values() if one.id in used
+    ]  # fmt: skip
+    titles = {"id": "id", "version": "version", "title": "called", "unit": "unit", "better": "better"}
+    columns = [Column(key, title) for key, title in {**titles, "formula": "formula"}.items()]
+    return ReportTable("definitions", "Definitions", Table(columns, rows, "definitions", ()))
+
+
+def runs(groups: Sequence[Group]) -> ReportTable:
+    """Return every run with where it comes from: program, weights, machine, status."""
+    rows = [_run_row(one) for group in groups for one in (*group.main, *group.aside)]
+    titles = {
+        "run": "run", "run_id": "name", "status": "status", "created": "made", "commit": "commit", "model": "model",
+        "weights": "weights", "device": "device", "threads": "threads", "torch": "torch", "seed": "seed",
+        "fingerprint": "fingerprint",
+    }  # fmt: skip
+    return ReportTable("runs", "Runs", Table([Column(key, title) for key, title in titles.items()], rows, "runs", ()))
+
+
+def _run_row(entry: Entry) -> Row:
+    record, place = entry.record, entry.record.environment
+    commit = (place.git_commit or "")[:10] or None
+    return {
+        "run": entry.ref, "run_id": entry.id, "status": entry.run.status,
+        "created": record.created.strftime("%Y-%m-%d %H:%M"),
+        "commit": f"{commit}, changed" if commit and place.git_dirty else commit, "model": record.model.name,
+        "weights": record.model.hash.rpartition(":")[2][:12] or None,
+        "device": f"{device_words(place)}, {place.dtype}", "threads": place.num_threads,
+        "torch": place.packages.get("torch"), "seed": record.seed, "fingerprint": record.fingerprint[:12] or None,
+        "version": place.packages.get("lopa-bench"), "code": place.code[:12] or None,
+    }  # fmt: skip
