@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ResultsError
-from lopa_bench.results import (
+from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
+from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.reports import (
     figures_branches,
     figures_front,
     figures_rounds,
     figures_scaling,
     figures_speed,
-    report_tables,
 )
-from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
-from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.reports import tables as report_tables
 from lopa_bench.results.reports.answers import Answer, answers, fronts_of
 from lopa_bench.results.reports.figures import STYLES, Drawing, Skipped, write
 from lopa_bench.results.reports.runs import Group, groups_of

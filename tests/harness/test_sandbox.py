@@ -233,7 +233,7 @@ def test_nothing_outlives_a_killed_parent(box: Sandbox, tmp_path: Path) -> None:
     name, _, value = mark.partition("=")
     code = PARENT.replace(
         "program = ",
-        "from lopa_bench.harness import isolation\nplain = isolation.environment\n"
+        "from lopa_bench.harness.sandbox import isolation\nplain = isolation.environment\n"
         f"isolation.environment = lambda scratch: plain(scratch) | {{{name!r}: {value!r}}}\nprogram = ",
     )
     command = [sys.executable, "-c", code, box.isolation.kind]
