@@ -23,7 +23,9 @@ INCIDENTAL = (
 )  # fmt: skip
 CODE_FOLDERS = ("decoders", "models", "tasks")
 NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py", "tiny.py")
-CODE_FILES = ("answering.py", "batching.py", "driver.py", "lm_eval_tasks.py", "lm_eval_files.py", "code_prompts.py")
+CODE_FILES = (
+    "answering.py", "batching.py", "driver.py", "lm_eval_adapter/tasks.py", "lm_eval_adapter/files.py", "code/prompts.py",
+)  # fmt: skip
 
 
 def sample_seed(seed: int, sample_id: str) -> int:

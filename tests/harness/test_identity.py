@@ -91,7 +91,7 @@ def test_the_sources_that_decide_answers_are_hashed(job: Job, monkeypatch: pytes
 def test_the_hash_of_the_sources_changes_with_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     hash_now = identity.code_hash.__wrapped__
     before, read = hash_now(), Path.read_bytes
-    for name in ("lopa.py", "network.py", "mini_maths.py", "answering.py", "driver.py"):
+    for name in ("lopa.py", "network.py", "mini_maths.py", "answering.py", "driver.py", "prompts.py"):
 
         def changed(self: Path, name: str = name) -> bytes:
             return read(self) + (b"#" if self.name == name else b"")
