@@ -24,7 +24,8 @@ INCIDENTAL = (
 CODE_FOLDERS = ("decoders", "models", "tasks")
 NO_ANSWERS_FROM = ("preset*.py", "catalog.py", "memory.py", "tiny.py")
 CODE_FILES = (
-    "answering.py", "batching.py", "driver.py", "lm_eval_adapter/tasks.py", "lm_eval_adapter/files.py", "code/prompts.py",
+    "answering.py", "batching.py", "driver.py", "lm_eval_adapter/tasks.py", "lm_eval_adapter/files.py",
+    "code/prompts.py",
 )  # fmt: skip
 
 

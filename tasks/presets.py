@@ -13,7 +13,7 @@ from lopa_bench.errors import ConfigError, nearest
 from lopa_bench.tasks import presets_d2f, presets_fast_dllm, presets_lopa
 from lopa_bench.tasks.preset import Preset
 
-__all__ = ["PRESETS", "REAL_CHECKPOINT", "Preset", "get_preset", "presets_of"]
+__all__ = ["PRESETS", "REAL_CHECKPOINT", "WITHOUT_PRESET", "Preset", "get_preset", "presets_of", "why_no_preset"]
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
@@ -46,6 +46,22 @@ REAL_CHECKPOINT: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Published cells that no preset stands for, by what their ids contain, and why not.
+WITHOUT_PRESET: Mapping[str, str] = MappingProxyType(
+    {
+        "/dllm-cache/": "dLLM-Cache is another method, which is not built here",
+        "-cache-only/": "the paper does not say how its cache-only rows fill their slots",
+        "/dream-base-fine-tuned/": "the fine-tuned weights were not published",
+        "d2f-table4/random-": "the weights of the random noise schedule were not published",
+        "lopa-table7/": "the paper does not state the settings of these systems",
+        "lopa-figure1/": "the figure names systems and speeds without their settings",
+        "lopa-figure4/baseline/": "the line repeats Tables 1 and 2, whose vanilla rows have presets",
+        "lopa-figure4/": "a point of a curve: sweep the branches of Table 5's preset, see docs/reproducing.md",
+        "d2f-figure1/": "the figure names systems and speeds without their settings",
+        "fast-dllm-figure5/": "a point of a curve over thresholds, whose length and cache are not stated",
+    }
+)
+
 
 def get_preset(name: str) -> Preset:
     """Return the preset called `name`; an unknown name raises ConfigError with the nearest match."""
@@ -57,3 +73,8 @@ def get_preset(name: str) -> Preset:
 def presets_of(cell: str) -> list[Preset]:
     """Return the presets that stand for a published cell, by its id in `results/published_figures.py`."""
     return [preset for preset in PRESETS.values() if cell in preset.published]
+
+
+def why_no_preset(cell: str) -> str:
+    """Return why no preset stands for a published cell."""
+    return next((f"no preset: {why}" for part, why in WITHOUT_PRESET.items() if part in cell), "no preset")

@@ -28,12 +28,11 @@ from lopa_bench.results.schema import FINISHED
 from lopa_bench.results.store import StoredRun, list_runs
 from lopa_bench.tasks.code_tasks import CODE_TASKS
 from lopa_bench.tasks.preset import Preset
-from lopa_bench.tasks.presets import presets_of
+from lopa_bench.tasks.presets import presets_of, why_no_preset
 
 Verdict = Literal["reproduced", "not reproduced", "not comparable"]
 BUNDLED = "bundled"
 EXIT_CODES: dict[Verdict, int] = {"reproduced": 0, "not reproduced": 1, "not comparable": 3}
-NO_PRESET = "no preset stands for it: its settings, its method or its weights are not to be had (docs/reproducing.md)"
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def reproduce(
     with models_kept():
         for number, target in enumerate(found, start=1):
             if target.spec is None:
-                done.append(Reproduction(target, "not comparable", NO_PRESET))
+                done.append(Reproduction(target, "not comparable", why_no_preset(target.cell.id)))
                 continue
             try:
                 result = run(target.spec, reporter_for(f"{number} of {len(found)}: {target.cell.id}"))
@@ -163,7 +162,7 @@ def from_stored(found: Sequence[Target], runs_dir: Path) -> list[Reproduction]:
     for target in found:
         stored = by_preset.get(target.preset.name) if target.preset else None
         if target.preset is None:
-            done.append(Reproduction(target, "not comparable", NO_PRESET))
+            done.append(Reproduction(target, "not comparable", why_no_preset(target.cell.id)))
         elif stored is None:
             why = f"no finished run of preset {target.preset.name} is stored in {runs_dir}"
             done.append(Reproduction(target, "not comparable", why))

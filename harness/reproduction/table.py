@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import reduce
 
 from lopa_bench.harness.reproduction.figures import Figure
-from lopa_bench.harness.reproduction.reproduce import NO_PRESET, Reproduction, Target
+from lopa_bench.harness.reproduction.reproduce import Reproduction, Target
 from lopa_bench.results.published_figures import PublishedRow
 from lopa_bench.results.tables import Column, Row, Table, Value
+from lopa_bench.tasks.presets import why_no_preset
 
 MECHANICS = "NOT COMPARABLE: a bundled model on a generated task. It shows that the decoder and options run, no more."
 
@@ -27,12 +28,16 @@ def expected_table(found: Sequence[Target]) -> Table:
                     "preset": target.preset.name if target.preset else "-",
                     "model": target.preset.model if target.preset else figure.model,
                     "adapter": (target.preset.adapter if target.preset else None) or "-",
-                    "open question": target.preset.open_question or "-" if target.preset else NO_PRESET,
+                    "open question": _open_question(target),
                     "source": figure.source,
                 }
             )
     keys = ("row", "task", "metric", "expected", "unit", "kind", "preset", "open question")
     return Table([Column(key, key) for key in keys], rows, notes=(_source_note(found[0].cell.first),))
+
+
+def _open_question(target: Target) -> str:
+    return why_no_preset(target.cell.id) if target.preset is None else target.preset.open_question or "-"
 
 
 def result_table(done: Sequence[Reproduction], *, mechanics: bool = False) -> Table:

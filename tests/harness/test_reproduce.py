@@ -210,7 +210,7 @@ def test_rows_without_a_preset_are_not_comparable_and_keep_the_others(made: Make
     assert [(one.verdict, one.run is not None) for one in done] == [
         ("not comparable", False), ("reproduced", True),
     ]  # fmt: skip
-    assert "no preset stands for it" in done[0].why and exit_code(done) == 3
+    assert "no preset: dLLM-Cache is another method" in done[0].why and exit_code(done) == 3
 
 
 def test_the_newest_stored_run_of_a_preset_is_taken(made: Make, tmp_path: Path) -> None:
