@@ -12,6 +12,8 @@ from lopa_bench.cli import options as shared
 
 if TYPE_CHECKING:
     from lopa_bench.results.comparison.compare_tables import Outcome
+    from lopa_bench.results.store import StoredRun
+    from lopa_bench.results.tables import Table
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Numbers, names or folders of runs, or `last`.")]
 Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
@@ -28,6 +30,7 @@ def compare(
     runs_dir: RunsDir = Path("runs"),
     show_flips: ShowFlips = False,
     force: Force = False,
+    count_as: shared.CountAs = None,
     json: shared.Json = False,
     csv: shared.Csv = False,
     markdown: shared.Markdown = False,
@@ -48,23 +51,42 @@ def compare(
         found = f"found one ('{stored[0].record.id}')" if stored else "found none"
         raise ConfigError(f"compare needs two runs or more, {found}; the first is the baseline")
     outcomes = compare_stored(stored, runs_dir, force=force)
-    _print(outcomes, format, show_flips)
+    counted = _counted(stored, outcomes, count_as)
+    _print(outcomes, format, show_flips, counted)
     raise typer.Exit(3 if any(isinstance(one, Refusal) for one in outcomes) else 0)
 
 
-def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool) -> None:
+def _counted(stored: Sequence[StoredRun], outcomes: Sequence[Outcome], count_as: str | None) -> Table | None:
+    """Return the comparable runs as other programs would have counted them; None when that was not asked for."""
+    from lopa_bench.results.comparison.compare_tables import Refusal
+    from lopa_bench.results.comparison.recounted import recounted_table
+
+    if count_as is None:
+        return None
+    refused = [isinstance(one, Refusal) for one in outcomes]
+    others = [run for run, is_refused in zip(stored[1:], refused, strict=True) if not is_refused]
+    return recounted_table([stored[0], *others], count_as)
+
+
+def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool, counted: Table | None) -> None:
     import json
 
     from lopa_bench.results.comparison import compare_tables as tables
 
     if format == "json":
-        typer.echo(json.dumps(tables.document(outcomes, with_flips=show_flips), indent=2, ensure_ascii=False))
+        document = tables.document(outcomes, with_flips=show_flips)
+        if counted is not None:
+            document["counted_as"] = [dict(row) for row in counted.rows]
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    if format == "csv":
+    if format == "csv" and counted is not None:
+        shown = [counted]
+    elif format == "csv":
         shown = [tables.flipped_table(outcomes) if show_flips else tables.flat_table(outcomes)]
     else:
         shown = [tables.figures_table(outcomes), tables.flips_table(outcomes), tables.settings_table(outcomes)]
         shown += [tables.flipped_table(outcomes)] if show_flips else []
+        shown += [] if counted is None else [counted]
     shared.print_tables([table for table in shown if table.rows], format)
     for outcome in outcomes:
         _print_words(outcome, tables.short_name(outcome, outcomes), to_stderr=format != "table")

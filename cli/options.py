@@ -19,6 +19,16 @@ Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.", rich_help_panel=O
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.", rich_help_panel=OUTPUT)]
 Latex = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.", rich_help_panel=OUTPUT)]
 
+CountAs = Annotated[
+    str | None,
+    typer.Option(
+        "--count-as",
+        "--convention",
+        help="Count tokens, forwards and seconds as another program does: lopa-dream, lopa-diffucoder, lopa-dist, d2f, "
+        "fast-dllm, d3llm, lopa-bench or all. (With `run`, --convention says whose program to follow while decoding.)",
+    ),
+]
+
 
 def chosen_format(*, json: bool = False, csv: bool = False, markdown: bool = False, latex: bool = False) -> str:
     """Return the one format that was asked for, "table" when none was; two at once raise ConfigError."""

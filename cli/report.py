@@ -30,6 +30,7 @@ def report(
     title: Title = "",
     style: StyleName = "screen",
     published: Published = False,
+    count_as: shared.CountAs = None,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """Write a report of stored runs: plain answers, tables and figures, every number with its run and definition.
@@ -48,7 +49,9 @@ def report(
         from lopa_bench.harness.reproduction.quotes import quotes_for
 
         quotes = quotes_for(stored)
-    made = make_report(stored, title=title, runs_dir=runs_dir, quotes=quotes, with_published=published)
+    made = make_report(
+        stored, title=title, runs_dir=runs_dir, quotes=quotes, with_published=published, count_as=count_as
+    )
     written = write_report(made, out, style=style)
     for answer in made.answers:
         typer.echo("\n".join([answer.question, *(f"  {sentence.text}" for sentence in answer.sentences)]))

@@ -20,15 +20,6 @@ Samples = Annotated[bool, typer.Option("--samples", help="List all samples.")]
 Metrics = Annotated[
     bool, typer.Option("--metrics", help="Print every figure with its interval, n, definition and formula.")
 ]
-CountAs = Annotated[
-    str | None,
-    typer.Option(
-        "--count-as",
-        "--convention",
-        help="Count tokens, forwards and seconds as another program does: lopa-dream, lopa-diffucoder, lopa-dist, d2f, "
-        "fast-dllm, d3llm, lopa-bench or all. (With `run`, --convention says whose program to follow while decoding.)",
-    ),
-]
 Config = Annotated[bool, typer.Option("--config", help="Print every setting with the place its value came from.")]
 
 
@@ -38,7 +29,7 @@ def show(
     sample: Sample = None,
     samples: Samples = False,
     metrics: Metrics = False,
-    count_as: CountAs = None,
+    count_as: shared.CountAs = None,
     config: Config = False,
     json: shared.Json = False,
     csv: shared.Csv = False,

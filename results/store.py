@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +75,12 @@ class StoredRun:
                 sample = parse(SampleRecord, upgrade("sample", raw, self.version), f"{file}, object {index + 1}")
                 by_id[sample.id] = sample
         return list(by_id.values())
+
+    def holding(self, samples: Iterable[SampleRecord]) -> StoredRun:
+        """Return the run as if it held these of its samples alone."""
+        run = StoredRun(self.path, self.record, self.version)
+        run.__dict__["samples"] = list(samples)  # where the cached property keeps them
+        return run
 
     @cached_property
     def summary(self) -> Summary | None:

@@ -22,6 +22,7 @@ from lopa_bench.results.reports import (
 )
 from lopa_bench.results.reports import tables as report_tables
 from lopa_bench.results.reports.answers import Answer, answers, fronts_of
+from lopa_bench.results.reports.counted import counted_tables
 from lopa_bench.results.reports.figures import STYLES, Drawing, Skipped, write
 from lopa_bench.results.reports.runs import Group, groups_of
 from lopa_bench.results.reports.series import series_of
@@ -63,6 +64,7 @@ def make_report(
     runs_dir: Path = Path("runs"),
     quotes: Sequence[Quote] = (),
     with_published: bool = False,
+    count_as: str | None = None,
 ) -> Report:
     """Read the runs and say what they come to; nothing is written.
 
@@ -72,9 +74,11 @@ def make_report(
         runs_dir: where the noise floor of this machine would be.
         quotes: published figures with what was measured beside them.
         with_published: set the LoPA paper's own figures beside the measured ones.
+        count_as: a convention, or `all`, whose way of counting gets a table of its own.
 
     Raises:
         ResultsError: no run at all.
+        ConfigError: no convention of that name.
     """
     if not runs:
         raise ResultsError("a report needs runs; make some with `lopa-bench run` or `lopa-bench sweep`")
@@ -100,6 +104,7 @@ def make_report(
     for group in groups:
         found = fronts[group.task]
         tables += [] if isinstance(found, str) else report_tables.front(group, found)
+    tables += counted_tables(groups, count_as)
     tables += [*figures_scaling.scaling_tables(groups, scalings), *report_tables.from_traces(traced)]
     tables += [
         one for one in (report_tables.quoted(quotes, groups), report_tables.set_aside(groups)) if one is not None

@@ -60,9 +60,7 @@ class Entry:
     @property
     def cut(self) -> StoredRun:
         """The run as if it held the reported answers alone."""
-        run = StoredRun(self.run.path, self.run.record, self.run.version)
-        run.__dict__["samples"] = list(self.samples)  # where the cached property keeps them
-        return run
+        return self.run.holding(self.samples)
 
 
 @dataclass(frozen=True)

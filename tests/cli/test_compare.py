@@ -100,3 +100,22 @@ def test_noise_takes_every_flag_of_run_but_those_that_make_no_sense(call: Any) -
     run, noise = ({one.name for one in commands[name].params} for name in ("run", "noise"))
     assert run - noise == {"dry_run", "fresh", "trace"} | ({"live"} & run)
     assert {"reference", "repeats", "vary"} <= noise
+
+
+def test_runs_are_compared_as_another_program_counts(call: Any, runs: Path) -> None:
+    code, out, _ = call("compare", "1", "2", "--count-as", "lopa-bench", "--json")
+    first, second = json.loads(out)["counted_as"]
+    assert code == 0 and first["tpf"] == pytest.approx(1257 / 259) and "tpf_ratio" not in first
+    assert second["tpf_ratio"] == pytest.approx(second["tpf"] / first["tpf"])
+    assert second["tps_ratio"] == pytest.approx(second["tps"] / first["tps"])
+    code, out, _ = call("compare", "1", "2", "--count-as", "all", "--csv")
+    assert code == 0 and out.count("lopa-diffucoder") == 2 and "tpf_ratio" in out.splitlines()[0]
+    code, _, err = call("compare", "1", "2", "--count-as", "lopa-drem")
+    assert code == 2 and "did you mean 'lopa-dream'?" in err
+
+
+def test_speeds_of_other_machines_get_no_ratio_in_any_way_of_counting(call: Any, tmp_path: Path) -> None:
+    store(tmp_path / "runs")
+    store(tmp_path / "runs", run=record(place={"device": "cuda", "device_name": "NVIDIA A100"}))
+    _, out, _ = call("compare", "1", "2", "--count-as", "lopa-dist", "--json", "--runs-dir", str(tmp_path / "runs"))
+    assert json.loads(out)["counted_as"][1]["tps_ratio"].startswith("x not comparable: ")

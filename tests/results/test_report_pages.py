@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from report_cases import RIGHT, lopa, other
 
-from lopa_bench.errors import ResultsError
+from lopa_bench.errors import ConfigError, ResultsError
 from lopa_bench.results.published_figures import select
 from lopa_bench.results.reports.report import Report, make_report, write_report
 from lopa_bench.results.reports.tables import Quote
@@ -140,6 +142,28 @@ def test_names_are_escaped_in_each_language(folder: Path) -> None:
         r"\}"
     )
     assert "a_b &amp; 50% #1" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_latex_document_compiles(folder: Path, tmp_path: Path) -> None:
+    latex = shutil.which("pdflatex")
+    if latex is None:
+        pytest.skip("pdflatex is not installed")
+    command = [latex, "-interaction=nonstopmode", "-halt-on-error", f"-output-directory={tmp_path}", "report.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000 and "Overfull" not in done.stdout
+
+
+def test_runs_are_counted_as_another_program_would(tmp_path: Path) -> None:
+    runs = [lopa(tmp_path, 1), lopa(tmp_path, 4, rounds=0.5)]
+    made = make_report(runs, runs_dir=tmp_path, count_as="lopa-dream")
+    [counted] = [one for one in made.tables if one.name == "counted-mini-maths"]
+    assert counted.heading == "mini-maths: as lopa-dream counts"
+    assert [row["run"] for row in counted.table.rows] == ["R1", "R2"]
+    assert counted.table.rows[0]["tokens"] == sum(one.tokens.committed for one in runs[0].samples)
+    with pytest.raises(ConfigError, match="did you mean 'lopa-dream'"):
+        make_report(runs, runs_dir=tmp_path, count_as="lopa-drea")
 
 
 def test_latex_tables_name_their_sources_in_comments(folder: Path) -> None:
