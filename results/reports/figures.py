@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,10 +147,12 @@ def bars_of(value: float, interval: Interval | None, scale: float = 1.0) -> list
     return [[max(0.0, scale * (value - interval.low))], [max(0.0, scale * (interval.high - value))]]
 
 
-def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """Set the legend of `axes` under all panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
+def legend_below(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
+    """Set one legend under all panels, each name once, in the order in which they first stand in `panels`."""
+    unique: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            unique.setdefault(label, handle)
     if unique:
         figure.legend(
             list(unique.values()),

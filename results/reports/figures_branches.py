@@ -15,6 +15,7 @@ from lopa_bench.results.reports.figures import (
     bars_of,
     legend_below,
     line_styles,
+    look,
     panels,
     shades,
 )
@@ -41,7 +42,8 @@ def branches(series: Sequence[Series], *, with_published: bool) -> Drawing | Ski
     quoted = {task: rows for task in tasks if (rows := _published(task))} if with_published else {}
     caption = (
         "Useful tokens per round and accuracy over k, the branches of a round with the anchor, with 95 % intervals. "
-        "The leftmost point of a line is the setting without lookahead. After Figure 4 of the LoPA paper."
+        "The leftmost point of a line is the setting without lookahead, with the marker of its decoder where that is "
+        "another. After Figure 4 of the LoPA paper."
     )
     if quoted:
         caption += " Hollow grey points are read off that figure: another model, so no deviation is given."
@@ -86,7 +88,7 @@ def _draw(
         axes[1][column].set_xlabel("branches k")
         ticks = sorted({entry.branches or 1 for one in series if one.task == task for entry in _entries(one)})
         axes[1][column].set_xticks(ticks)
-    legend_below(figure, axes[0][0], 3)
+    legend_below(figure, axes[0], 3)
     return figure
 
 
@@ -110,6 +112,13 @@ def _line(axes: Axes, series: Series, metric: str, scale: float, dress: tuple[st
         xs, ys, linestyle=line, marker=marker, color=colour, label=series.words, markeredgecolor="black",
         markeredgewidth=0.5, markersize=6,
     )  # fmt: skip
+    base = series.base
+    if base.decoder != series.steps[0].entry.decoder and base.summary.metrics[metric].value is not None:
+        own = look(base.decoder)
+        axes.plot(
+            xs[:1], ys[:1], linestyle="none", marker=own.marker, color=own.colour, label=base.words,
+            markeredgecolor="black", markeredgewidth=0.5, markersize=7,
+        )  # fmt: skip
 
 
 def _quoted_points(axes: Axes, rows: Sequence[PublishedRow], metric: str) -> None:
@@ -140,7 +149,7 @@ def _draw_quoted(style: Style, rows: dict[str, list[PublishedRow]]) -> Figure:
                 axes[row][column].set_ylabel(label.replace("useful ", ""))
         axes[0][column].set_title(f"{task} (quoted)", loc="left", color=QUOTED, fontweight="bold")
         axes[1][column].set_xlabel("branches")
-    legend_below(figure, axes[0][0], 2)
+    legend_below(figure, axes[0], 2)
     return figure
 
 
@@ -160,18 +169,15 @@ def branch_wins(traced: Sequence[Traced], no_traces: str) -> Drawing | Skipped:
 
 def _draw_wins(style: Style, shown: dict[str, list[Traced]]) -> Figure:
     figure, axes = panels(style, 2, len(shown), 4.8, sharex=True, sharey="row")
-    most = max(shown.values(), key=len)
-    colours = shades(len(most))
+    ks = sorted({one.entry.branches or 1 for runs in shown.values() for one in runs})
+    looks = dict(zip(ks, zip(shades(len(ks)), line_styles(), strict=False), strict=True))
     for column, (task, runs) in enumerate(shown.items()):
-        for colour, (line, marker), one in zip(colours, line_styles(), runs, strict=False):
+        for one in runs:
+            k = one.entry.branches or 1
+            colour, (line, marker) = looks[k]
             wins = one.analysis.wins
             parts = [part for part in (wins.parts if wins else ()) if part.part is not None]
-            dress: dict[str, Any] = {
-                "color": colour,
-                "linestyle": line,
-                "marker": marker,
-                "label": f"k={one.entry.branches}",
-            }
+            dress: dict[str, Any] = {"color": colour, "linestyle": line, "marker": marker, "label": f"k={k}"}
             dress |= {"markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.5}
             places = [10 * (part.part or 0) + 5 for part in parts]
             nan = float("nan")
@@ -183,6 +189,5 @@ def _draw_wins(style: Style, shown: dict[str, list[Traced]]) -> Figure:
         axes[0][column].set_title(task, loc="left", fontweight="bold")
     axes[0][0].set_ylabel("lookaheads that won, %")
     axes[1][0].set_ylabel("slots gained when won")
-    fullest = list(shown.values()).index(most)
-    legend_below(figure, axes[0][fullest], 6)
+    legend_below(figure, axes[0], 6)
     return figure

@@ -89,4 +89,4 @@ def _legend(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
         axes.plot(
             [], [], linestyle="none", marker=dress.marker, color=dress.colour, markeredgecolor="black", label=name
         )
-    legend_below(figure, axes, 6)
+    legend_below(figure, [axes], 6)

@@ -67,7 +67,7 @@ def _draw(style: Style, found: Sequence[Named]) -> Figure:
         panel.set_ylabel(title)
         panel.set_xticks(sorted({point.devices for _, one in found for point in one.points}))
         panel.set_ylim(bottom=0)
-    legend_below(figure, left, 2)
+    legend_below(figure, [left], 2)
     return figure
 
 

@@ -1,0 +1,47 @@
+"""What the figures of a report show: the same look for the same thing everywhere, nothing under another's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from matplotlib.colors import to_hex
+from report_cases import lopa, other
+
+from lopa_bench.results.reports import figures_branches
+from lopa_bench.results.reports.figures import STYLES, Drawing, look
+from lopa_bench.results.reports.runs import groups_of
+from lopa_bench.results.reports.series import series_of
+
+
+def _traced(task: str, branches: int) -> Any:
+    parts = [SimpleNamespace(part=part, share_won=0.5, gain=1.0) for part in range(10)]
+    entry = SimpleNamespace(branches=branches, ref=f"R{branches}")
+    return SimpleNamespace(task=task, entry=entry, analysis=SimpleNamespace(wins=SimpleNamespace(parts=parts)))
+
+
+def _looks(panel: Any) -> dict[str, tuple[str, str, str]]:
+    lines = [line for line in panel.get_lines() if not line.get_label().startswith("_")]
+    return {one.get_label(): (to_hex(one.get_color()), one.get_linestyle(), one.get_marker()) for one in lines}
+
+
+def test_a_number_of_branches_looks_the_same_in_every_panel() -> None:
+    drawing = figures_branches.branch_wins([*(_traced("one", k) for k in (2, 4)), _traced("two", 8)], "")
+    assert isinstance(drawing, Drawing)
+    figure = drawing.draw(STYLES["screen"])
+    one, two = figure.axes[0], figure.axes[1]
+    assert list(_looks(one)) == ["k=2", "k=4"] and list(_looks(two)) == ["k=8"]
+    assert len({*_looks(one).values(), *_looks(two).values()}) == 3
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["k=2", "k=4", "k=8"]
+
+
+def test_a_base_of_another_decoder_looks_like_that_decoder(tmp_path: Path) -> None:
+    runs = [other(tmp_path, "d2f"), lopa(tmp_path, 4, rounds=0.5)]
+    series, _ = series_of(groups_of(runs), tmp_path)
+    drawing = figures_branches.branches(series, with_published=False)
+    assert isinstance(drawing, Drawing)
+    figure = drawing.draw(STYLES["screen"])
+    looks = _looks(figure.axes[0])
+    assert looks["d2f"][0] == look("d2f").colour.lower() and looks["d2f"][2] == look("d2f").marker
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"lopa", "d2f"}
