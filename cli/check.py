@@ -36,7 +36,7 @@ AllCells = Annotated[
     bool, typer.Option("--all-cells", help="Fail when a cell of the baseline has no run.", rich_help_panel=BOUNDS)
 ]
 Remeasure = Annotated[
-    int, typer.Option(help="Run a slow cell this often anew before its speed fails.", rich_help_panel=BOUNDS)
+    int, typer.Option(min=0, help="Run a slow cell this often anew before its speed fails.", rich_help_panel=BOUNDS)
 ]
 JUnit = Annotated[Path | None, typer.Option("--junit", help="Write a JUnit XML report.", rich_help_panel=shared.OUTPUT)]
 GitHub = Annotated[
@@ -84,7 +84,8 @@ def check(
     options = checking.CheckOptions(
         bounds, stage, all_cells, lambda record: find_noise(runs_dir, record), _again(remeasure, runs_dir)
     )
-    verdict = checking.check(accepted, _runs(runs, runs_dir), options)
+    found, unreadable = _runs(runs, runs_dir)
+    verdict = checking.check(accepted, found, options, unreadable)
     _report(verdict, str(baseline), format, junit, github or os.environ.get("GITHUB_ACTIONS") == "true", every_gate)
     raise typer.Exit(verdict.exit_code)
 
@@ -107,16 +108,17 @@ def _read(path: Path, stage: str | None) -> Baseline:
     return found
 
 
-def _runs(references: list[str] | None, runs_dir: Path) -> list[StoredRun]:
+def _runs(references: list[str] | None, runs_dir: Path) -> tuple[list[StoredRun], dict[str, str]]:
+    """Return the runs that are named, or all; and of those that cannot be read why not, by name."""
     from lopa_bench.errors import ResultsError
-    from lopa_bench.results.store import list_runs, load_run
+    from lopa_bench.results.store import load_run, readable_runs
 
     if references:
-        return [load_run(reference, runs_dir) for reference in references]
-    found = list_runs(runs_dir)
-    if not found:
+        return [load_run(reference, runs_dir) for reference in references], {}
+    found, unreadable = readable_runs(runs_dir)
+    if not found and not unreadable:
         raise ResultsError(f"there are no runs in '{runs_dir}' to check; make one with `lopa-bench run`")
-    return found
+    return found, unreadable
 
 
 def _again(times: int, runs_dir: Path) -> Again | None:

@@ -134,13 +134,22 @@ def run_number(path: Path) -> int:
 
 def list_runs(root: Path | str) -> list[StoredRun]:
     """Return all readable runs under `root`, by number; a damaged or too new one is left out with a logged warning."""
+    runs, unreadable = readable_runs(root)
+    for reason in unreadable.values():
+        logger.warning("%s", reason)
+    return runs
+
+
+def readable_runs(root: Path | str) -> tuple[list[StoredRun], dict[str, str]]:
+    """Return all readable runs under `root`, by number, and of every other one why it cannot be read, by name."""
     runs: list[StoredRun] = []
+    unreadable: dict[str, str] = {}
     for path in run_folders(Path(root)):
         try:
             runs.append(read_run(path))
         except ResultsError as error:
-            logger.warning("%s", error)
-    return runs
+            unreadable[path.name] = str(error)
+    return runs, unreadable
 
 
 def find_resumable(root: Path | str, fingerprint: str) -> StoredRun | None:
@@ -151,13 +160,23 @@ def find_resumable(root: Path | str, fingerprint: str) -> StoredRun | None:
     """
     for path in reversed(run_folders(Path(root))):
         try:
+            if fingerprint.encode() not in (path / RUN_FILE).read_bytes():
+                continue  # thousands of runs are looked through without being parsed
             run = read_run(path)
-        except ResultsError:
+        except (OSError, ResultsError):
             continue  # an unreadable run cannot be continued, and is no reason not to start a new one
-        resumable = run.version == SCHEMA_VERSION or run.status in FINISHED
-        if run.record.fingerprint == fingerprint and resumable:
+        if run.record.fingerprint == fingerprint and _is_resumable(run):
             return run
     return None
+
+
+def resumable_runs(root: Path | str) -> dict[str, StoredRun]:
+    """Return what `find_resumable` finds under `root` for every fingerprint there is, all runs read once."""
+    return {run.record.fingerprint: run for run in list_runs(root) if _is_resumable(run)}  # the newest of equals last
+
+
+def _is_resumable(run: StoredRun) -> bool:
+    return run.version == SCHEMA_VERSION or run.status in FINISHED
 
 
 def load_run(reference: str | Path, root: Path | str = "runs") -> StoredRun:

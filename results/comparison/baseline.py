@@ -8,6 +8,7 @@ run can be checked over the problems it has in common.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -159,13 +160,14 @@ def accept(
     Runs of the same cell are its repeats. Cells of the baseline that no run is of stay as they are.
 
     Raises:
-        PrerequisiteError: a run that is unfinished, or has errors, no samples or no scores.
+        PrerequisiteError: a run that is given twice, is unfinished, or has errors, no samples or no scores.
         ResultsError: the baseline's figures follow other definitions than this version's.
     """
     definitions = current_definitions()
     if baseline is not None and baseline.definitions != definitions:
         raise ResultsError("the baseline's figures have other definitions than this version's; write a new file")
     sides: dict[str, list[Side]] = {}
+    require_once(runs)
     for run in runs:
         require_acceptable(run)
         sides.setdefault(cell_name(run.record), []).append(Side(run.record, run.samples))
@@ -178,6 +180,18 @@ def accept(
             "history": (*old.history, acceptance.model_copy(update={"cells": tuple(new)})),
         }
     )
+
+
+def require_once(runs: Sequence[StoredRun]) -> None:
+    """Refuse a run that is given twice: as its own repeat it would show no spread at all.
+
+    Raises:
+        PrerequisiteError: naming the first such run.
+    """
+    counts = Counter(run.path.resolve() for run in runs)
+    for path, count in counts.items():
+        if count > 1:
+            raise PrerequisiteError(f"run {path.name} is given {count} times; repeats of a cell are runs of their own")
 
 
 def require_acceptable(run: StoredRun) -> None:

@@ -33,6 +33,18 @@ class Bound(Record):
             return "exact"
         return f"{100 * self.value:g}%" if self.kind == "relative" else f"{self.value:g}"
 
+    def require_within(self, before: float, figure: str) -> None:
+        """Refuse a number that a figure for which higher is better cannot drop by, as 2 where 2% was meant.
+
+        Raises:
+            ConfigError: naming the figure.
+        """
+        if self.kind == "absolute" and self.value >= before > 0:
+            raise ConfigError(
+                f"the bound {self} on {figure} can never be exceeded: its baseline is {before:.2f}; "
+                f"for a percentage write {self}%"
+            )
+
     def allows(self, before: float, after: float, direction: Direction) -> bool:
         """Whether a figure may go from `before` to `after`; `direction` says which way is better."""
         slack = ROUNDING * max(1.0, abs(before))

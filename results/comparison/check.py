@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from lopa_bench.results.comparison.baseline import Baseline, cell_name
 from lopa_bench.results.comparison.bounds import Bounds
@@ -58,12 +59,23 @@ class CheckOptions:
     remeasure: Remeasure | None = None
 
 
-def check(baseline: Baseline, runs: Sequence[StoredRun], options: CheckOptions = CheckOptions()) -> Verdict:
-    """Return what the gates say of `runs`; runs of one cell are its repeats."""
+def check(
+    baseline: Baseline,
+    runs: Sequence[StoredRun],
+    options: CheckOptions = CheckOptions(),
+    unreadable: Mapping[str, str] = MappingProxyType({}),
+) -> Verdict:
+    """Return what the gates say of `runs`; runs of one cell are its repeats, one that is given twice counts once.
+
+    `unreadable` are runs that cannot be judged, by name with the reason: each is a failure.
+    """
     by_cell: dict[str, list[StoredRun]] = {}
-    for run in runs:
+    for run in {run.path.resolve(): run for run in runs}.values():
         by_cell.setdefault(cell_name(run.record), []).append(run)
-    results: list[GateResult] = []
+    results = [
+        GateResult("unknown", name, "run", Outcome.REGRESSED, reason=f"it cannot be read: {reason}")
+        for name, reason in unreadable.items()
+    ]
     for name, group in by_cell.items():
         results += _check_cell(baseline, name, group, options)
     absent = [name for name in baseline.cells if name not in by_cell]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from lopa_bench.errors import ResultsError
 from lopa_bench.results.comparison.baseline import HASH_DIGITS, Baseline, Cell, Line, current_definitions, line_of
@@ -78,23 +79,37 @@ def why_not_comparable(baseline: Baseline, cell: Cell, run: StoredRun) -> str | 
     return None
 
 
-def missing_figures(samples: Sequence[SampleRecord], *, has_work: bool = True) -> str | None:
+def missing_figures(samples: Sequence[SampleRecord], before: Mapping[str, Line] = MappingProxyType({})) -> str | None:
     """Return which figure a run lacks or has as no finite number, None when all are there.
 
-    Without `has_work` only scores are looked at: the baseline has no work either, as behind a server that tells none.
+    `before` are the baseline's lines of the same problems. Where none of them has any work, as behind a server that
+    tells none, only scores are looked at.
     """
     for sample in samples:
         if sample.correct is None:
             return f"{sample.id} has no score: accuracy is missing"
         if not math.isfinite(sample.correct):
             return f"the score of {sample.id} is {sample.correct}: accuracy is no number"
-    if not has_work:
+    if before and not any(line.rounds for line in before.values()):
         return None
     if not sum(sample.work.rounds for sample in samples):
         return "no rounds were counted: TPF and work are missing"
+    for sample in samples:
+        if sample.id in before and (uncounted := _uncounted(sample, before[sample.id])):
+            return f"{', '.join(uncounted)} of {sample.id} were not counted: they are 0"
     values = {name: METRICS[name].value(samples) for name in ("tpf", "calls_per_answer", "positions_per_answer")}
     bad = [name for name, value in values.items() if value is None or not math.isfinite(value)]
     return f"{', '.join(bad)} missing" if bad else None
+
+
+def _uncounted(sample: SampleRecord, before: Line) -> list[str]:
+    """Return the work that an answer must have taken, took in the baseline, and has not here.
+
+    Rounds are counted by the tokens they gave for some decoders, so that an empty answer may have none.
+    """
+    always = ("model_calls", "branch_forwards", "positions")
+    names = ("rounds", *always) if sample.tokens.useful else always
+    return [name.replace("_", " ") for name in names if getattr(before, name) and not getattr(sample.work, name)]
 
 
 def beside(name: str, cell: Cell, run: StoredRun) -> Checked:

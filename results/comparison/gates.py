@@ -7,11 +7,11 @@ gated hard. Speed is not: it is gated only with several runs and a measured nois
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lopa_bench.errors import NotComparable, nearest
-from lopa_bench.results.comparison.baseline import Baseline, figures_of
+from lopa_bench.results.comparison.baseline import Baseline, Cell, figures_of
 from lopa_bench.results.comparison.bounds import DEFAULT_BOUNDS, ROUNDING, Bounds
 from lopa_bench.results.comparison.differences import semantic
 from lopa_bench.results.comparison.gate_inputs import (
@@ -83,14 +83,22 @@ def check_run(
     if obstacle is not None:
         return one(Outcome.NOT_COMPARABLE, "problems", obstacle)
     common = [sample for sample in run.samples if sample.id in cell.samples]
-    missing = missing_figures(common, has_work=any(line.rounds for line in cell.samples.values()))
+    missing = missing_figures(common, {sample.id: cell.samples[sample.id] for sample in common})
     if missing is not None:
         return one(Outcome.REGRESSED, "figures", missing)
     try:
         settled = bounds_for(baseline, bounds, len(common), stage)
     except NotComparable as error:
         return one(Outcome.NOT_COMPARABLE, "stage", str(error))
-    return _gates(beside(name, cell, run), settled)
+    return [*_coverage(name, cell, run, len(common)), *_gates(beside(name, cell, run), settled)]
+
+
+def _coverage(name: str, cell: Cell, run: StoredRun, num_common: int) -> list[GateResult]:
+    """Say that only a part of the baseline's problems was looked at, which decides nothing."""
+    if num_common == len(cell.samples):
+        return []
+    words = f"only {num_common} of the baseline's {len(cell.samples)} problems were checked: the run has no others"
+    return [GateResult(name, run.record.id, "problems", Outcome.NOT_GATED, reason=words, is_notable=True)]
 
 
 def _gates(checked: Checked, bounds: Bounds) -> list[GateResult]:
@@ -187,7 +195,8 @@ def _accuracy(checked: Checked, bounds: Bounds) -> GateResult:
     words += f"; McNemar p = {p_value:.3g}; chance has a part ({cause})"
     if p_value >= ALPHA and len(changes) < fewest_flips():
         words += f"; {len(changes)} problems are too few to tell"
-    return _decided(checked, "accuracy", p_value >= ALPHA, before, after, bound, words)
+    decided = _decided(checked, "accuracy", p_value >= ALPHA, before, after, bound, words)
+    return replace(decided, is_notable=True)
 
 
 def _tpf(checked: Checked, bounds: Bounds, before: float | None, after: float | None) -> GateResult:
@@ -195,6 +204,7 @@ def _tpf(checked: Checked, bounds: Bounds, before: float | None, after: float | 
         return GateResult(checked.cell, checked.run, "tpf", Outcome.NOT_GATED, before, after)
     if after is None or not math.isfinite(after):
         return _decided(checked, "tpf", False, before, after, bounds.tpf, "TPF is missing")
+    bounds.tpf.require_within(before, f"TPF of {checked.cell}")
     ok = bounds.tpf.allows(before, after, "higher")
     return _decided(checked, "tpf", ok, before, after, bounds.tpf, _moved(before, after))
 

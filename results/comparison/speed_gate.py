@@ -86,6 +86,7 @@ def _decide(cell: Cell, speeds: Sequence[float], bound: Bound, band: SpeedBand, 
     words = (
         f"{after / before:.2f}x over {len(speeds)} runs; calibrated limit {limit:.1f} from {band.num_runs} equal runs"
     )
+    bound.require_within(before, f"tokens/s of {found.cell}")
     allowed = bound.allows(before, after, "higher")
     slower = max(speeds) < min(limit, *cell.speeds)
     if not allowed and slower:

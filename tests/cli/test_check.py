@@ -120,6 +120,7 @@ MISTAKES = {
     "an exact speed": (["last", "--tps", "exact"], "never the same twice"),
     "no such stage": (["last", "--stage", "smoke"], "has no stage 'smoke'"),
     "two formats": (["last", "--json", "--csv"], "exclude each other"),
+    "fewer repeats than none": (["last", "--remeasure", "-1"], "--remeasure"),
     "no runs": (["--runs-dir", "empty"], "there are no runs in 'empty'"),
 }
 
@@ -135,6 +136,13 @@ def test_all_runs_of_a_folder_are_checked_when_none_is_named(call: Any, accepted
     store(accepted, samples([0.0] * 20))
     code, out, _ = call(*CHECK)
     assert code == 1 and "0001" in out and "0002" in out
+
+
+@pytest.mark.parametrize("damage", ["{", '{"schema_version": 99}'])
+def test_a_run_that_cannot_be_read_is_no_pass(call: Any, accepted: Path, damage: str) -> None:
+    (store(accepted).path / "run.json").write_text(damage)
+    code, out, _ = call(*CHECK)
+    assert code == 1 and "0002" in out and "it cannot be read" in out
 
 
 def test_accepting_says_who_when_and_why_and_shows_what_changed(call: Any, accepted: Path) -> None:
