@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from lopa_bench.errors import PrerequisiteError
 from lopa_bench.harness import identity
 from lopa_bench.harness.answering import Question
 from lopa_bench.harness.forecast import Forecast, Timekeeper
+from lopa_bench.harness.load import Neighbours
 from lopa_bench.harness.loading import answerer_for
 from lopa_bench.harness.memory import free_memory, is_out_of_memory
 from lopa_bench.harness.progress import Reporter, Running, Viewer
 from lopa_bench.harness.records import sample_record
+from lopa_bench.results.comparison.load import LOAD
 from lopa_bench.results.shards import ShardReader, ShardWriter
 from lopa_bench.results.trace import ids_in
 
@@ -136,15 +139,26 @@ def _answers(
 
     answers = lm.answer_all(questions, trace=bool(job.settings["trace"]), on_round=round_ended)
     begun = documents if crew is None else crew.told(documents, judging_is_slow=job.task.family == "code")
-    yield from zip(_viewed(begun, viewer), questions, answers, strict=True)
+    neighbours = Neighbours()
+    for document, question, answer in zip(_viewed(begun, viewer, neighbours), questions, answers, strict=True):
+        yield document, question, _with_load(answer, neighbours.end())
 
 
-def _viewed(documents: Iterable[Document], viewer: Viewer | None) -> Iterator[Document]:
+def _viewed(documents: Iterable[Document], viewer: Viewer | None, neighbours: Neighbours) -> Iterator[Document]:
     """The same documents; whoever looks on is told of each before its answer begins."""
     for document in documents:
         if viewer is not None:
             viewer.begin(document.id)
+        neighbours.begin()
         yield document
+
+
+def _with_load(answer: Answer, load: float | None) -> Answer:
+    """The same answer, which says what other work had of the machine meanwhile."""
+    if load is None:
+        return answer
+    extra = {**answer.outcome.extra, LOAD: round(load, 4)}
+    return replace(answer, outcome=replace(answer.outcome, extra=extra))
 
 
 def _store(

@@ -12,17 +12,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pydantic import AwareDatetime, Field, NonNegativeInt, PositiveFloat
+from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from lopa_bench.errors import PrerequisiteError, ResultsError
 from lopa_bench.results.comparison.bounds import Bounds
 from lopa_bench.results.comparison.differences import INCIDENTAL
+from lopa_bench.results.comparison.load import load_of
 from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Record, RunRecord, SampleRecord, Setting
 from lopa_bench.results.store import StoredRun
 
-BASELINE_VERSION = 1
+BASELINE_VERSION = 2  # 2 added the loads
 HASH_DIGITS = 16
 ASKED_ORIGINS = ("flag", "file", "preset")
 # Settings that say where and how much, not what: two runs that differ in them alone are runs of the same cell.
@@ -44,11 +45,15 @@ class Line(NamedTuple):
 
 
 class Cell(Record):
-    """One accepted cell: the first run's record and samples, and the speeds of all runs that were accepted with it."""
+    """One accepted cell: the first run's record and samples, and the speeds of all runs that were accepted with it.
+
+    `loads` are the shares of the machine that other work had meanwhile, for the runs that say so.
+    """
 
     run: RunRecord
     figures: dict[str, float | None]
     speeds: tuple[PositiveFloat, ...] = ()
+    loads: tuple[NonNegativeFloat, ...] = ()
     samples: dict[str, Line]
 
 
@@ -126,6 +131,7 @@ def cell_of(sides: Sequence[Side]) -> Cell:
     """Return the cell of a run and its repeats: the first's samples, all their speeds."""
     first = sides[0]
     speeds = [METRICS["tps_e2e"].value(side.samples) for side in sides]
+    loads = [load_of(side.samples) for side in sides]
     settings = {name: Setting(value=one.value, origin=one.origin) for name, one in first.record.configuration.items()}
     kept = {name: one for name, one in settings.items() if name not in ("runs_dir", "data_dir")}
     lines = {sample.id: line_of(sample) for sample in first.samples}
@@ -133,6 +139,7 @@ def cell_of(sides: Sequence[Side]) -> Cell:
         run=first.record.model_copy(update={"command": (), "configuration": kept}),
         figures=figures_of(lines),
         speeds=tuple(speed for speed in speeds if speed),
+        loads=tuple(load for load in loads if load is not None),
         samples=lines,
     )
 
@@ -175,6 +182,7 @@ def accept(
     old = baseline or Baseline(definitions=definitions)
     return old.model_copy(
         update={
+            "baseline_version": BASELINE_VERSION,
             "cells": dict(sorted({**old.cells, **new}.items())),
             "stages": {**old.stages, **stages},
             "history": (*old.history, acceptance.model_copy(update={"cells": tuple(new)})),

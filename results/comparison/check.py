@@ -10,7 +10,7 @@ from lopa_bench.results.comparison.baseline import Baseline, cell_name
 from lopa_bench.results.comparison.bounds import Bounds
 from lopa_bench.results.comparison.gates import GateResult, Outcome, bounds_for, check_run
 from lopa_bench.results.comparison.noise import NoiseCell
-from lopa_bench.results.comparison.speed_gate import check_speed
+from lopa_bench.results.comparison.speed_gate import check_speed, is_to_be_repeated
 from lopa_bench.results.schema import RunRecord
 from lopa_bench.results.store import StoredRun
 
@@ -97,6 +97,6 @@ def _check_cell(baseline: Baseline, name: str, runs: Sequence[StoredRun], option
     bounds = bounds_for(baseline, options.bounds, num_common, options.stage)
     noise = options.find_noise(cell.run)
     speed = check_speed(name, cell, runs, bounds.tps, noise)
-    if speed.outcome == Outcome.REGRESSED and options.remeasure is not None:
+    if is_to_be_repeated(speed) and options.remeasure is not None:
         speed = check_speed(name, cell, options.remeasure(runs[0]), bounds.tps, noise)
     return [*results, speed]

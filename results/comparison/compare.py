@@ -16,6 +16,7 @@ from lopa_bench.results.comparison.differences import (
     semantic,
     speed_obstacle,
 )
+from lopa_bench.results.comparison.load import LIKE, load_of, load_words
 from lopa_bench.results.comparison.noise import NoiseCell
 from lopa_bench.results.comparison.paired import Flips, Pair, Side, fewest_flips, flips, pairs_of, ratio_of_ratios
 from lopa_bench.results.metrics import METRICS, timed, total_s, useful, works
@@ -187,11 +188,21 @@ def _speed(before: Side, after: Side, pairs: Sequence[Pair], noise: Sequence[Noi
         return replace(change, remark="no common problem was timed in both")
     bands = [band for cell in noise if (band := cell.speed_band(after.record)) is not None]
     if not bands:
-        return replace(change, remark="noise of this cell not measured; see `lopa-bench noise`")
+        words = "noise of this cell not measured; see `lopa-bench noise`"
+        return replace(change, remark=words + _unlike_loads(on_clock))
     limit = max(band.factor(NOISE_LEVEL) for band in bands)
     within = 1 / limit <= change.change <= limit
     words = "within" if within else "beyond"
-    return replace(change, remark=f"{words} this machine's noise ({limit:.2f}x between equal runs, {NOISE_LEVEL:.0%})")
+    words = f"{words} this machine's noise ({limit:.2f}x between equal runs, {NOISE_LEVEL:.0%})"
+    return replace(change, remark=words + _unlike_loads(on_clock))
+
+
+def _unlike_loads(pairs: Sequence[Pair]) -> str:
+    """Say that the machine was clearly busier with other work during one of the runs, "" where it was not."""
+    before, after = (load_of([getattr(pair, side) for pair in pairs]) for side in ("before", "after"))
+    if before is None or after is None or abs(after - before) <= LIKE:
+        return ""
+    return f"; {load_words(before, after)}"
 
 
 def _itself(before: Side, after: Side) -> list[str]:

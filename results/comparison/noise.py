@@ -21,17 +21,18 @@ from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, Pos
 from lopa_bench.errors import ResultsError, SchemaTooNew
 from lopa_bench.results import jsonl
 from lopa_bench.results.comparison.differences import UNTIMED_PACKAGES
+from lopa_bench.results.comparison.load import load_of
 from lopa_bench.results.comparison.paired import Pair
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Environment, Record, RunRecord, SampleRecord, utc_now
 
-NOISE_VERSION = 1
+NOISE_VERSION = 2  # 2 added the loads
 NOISE_FOLDER = "noise"
 FEWEST_REPEATS = 3
 
 
 class Repeat(Record):
-    """One fresh run of the cell: its name and the figures that may move."""
+    """One fresh run of the cell: its name, the figures that may move, and what other work had of the machine."""
 
     run: str
     setting: str = ""
@@ -39,6 +40,7 @@ class Repeat(Record):
     tpf: float | None = None
     rounds: NonNegativeInt = 0
     tokens_per_second: PositiveFloat | None = None
+    load: NonNegativeFloat | None = None
 
 
 class Agreement(Record):
@@ -170,6 +172,7 @@ def repeat_of(record: RunRecord, samples: Sequence[SampleRecord], setting: str =
         tpf=METRICS["tpf"].value(samples),
         rounds=sum(sample.work.rounds for sample in samples),
         tokens_per_second=speed or None,
+        load=load_of(samples),
     )
 
 
@@ -232,7 +235,7 @@ def store_noise(root: Path, cell: NoiseCell, key: str) -> Path:
     with jsonl.sentence_on_os_error("make", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     old = read_noise(path) if path.exists() else NoiseFile(machine=machine_id(cell.environment))
-    new = old.model_copy(update={"cells": {**old.cells, key: cell}})
+    new = old.model_copy(update={"noise_version": NOISE_VERSION, "cells": {**old.cells, key: cell}})
     jsonl.replace_file(path, new.model_dump_json(indent=1).encode() + b"\n")
     return path
 

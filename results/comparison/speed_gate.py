@@ -8,6 +8,7 @@ A drop is a regression when all three hold:
 3. even the fastest new run is slower than every run of the baseline.
 
 The band keeps ordinary spread from alarming; that the fastest run decides, a machine that was busy during the others.
+A machine that was busier during all of them than during the baseline's makes it not comparable, not a regression.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lopa_bench.results.comparison.baseline import Cell
 from lopa_bench.results.comparison.bounds import Bound
 from lopa_bench.results.comparison.differences import speed_obstacle
 from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.load import is_busier, load_of, load_words
 from lopa_bench.results.comparison.noise import FEWEST_REPEATS, NoiseCell, SpeedBand, log_spread
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.store import StoredRun
@@ -63,7 +65,24 @@ def check_speed(
     if band is None or len(speeds) < FEWEST_REPEATS:
         undecided_for_now = result(Outcome.NOT_GATED, _lacking(len(speeds), band is not None), after)
         return replace(undecided_for_now, is_notable=True)
-    return _decide(cell, speeds, bound, band, result(Outcome.OK, "", after))
+    return _unless_busier(cell, runs, _decide(cell, speeds, bound, band, result(Outcome.OK, "", after)))
+
+
+def is_to_be_repeated(found: GateResult) -> bool:
+    """Whether a speed should be measured again before it is called slow: it is, here and now."""
+    return found.outcome == Outcome.REGRESSED or (found.outcome == Outcome.NOT_COMPARABLE and found.is_notable)
+
+
+def _unless_busier(cell: Cell, runs: Sequence[StoredRun], found: GateResult) -> GateResult:
+    """Take a regression back where every new run had clearly busier neighbours than any of the baseline's."""
+    before = max(cell.loads, default=None)
+    loads = [load_of(run.samples) for run in runs]
+    known = [load for load in loads if load is not None]
+    after = min(known) if len(known) == len(runs) else None
+    if found.outcome != Outcome.REGRESSED or before is None or after is None or not is_busier(before, after):
+        return found
+    words = f"{found.reason}; but {load_words(before, after)}: run it again when the machine is as quiet"
+    return replace(found, outcome=Outcome.NOT_COMPARABLE, reason=words, is_notable=True)
 
 
 def calibrated(cell: Cell, noise: NoiseCell | None) -> SpeedBand | None:

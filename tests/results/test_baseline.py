@@ -10,7 +10,14 @@ import pytest
 from stored import record, sample, samples, store
 
 from lopa_bench.errors import PrerequisiteError, ResultsError, SchemaTooNew
-from lopa_bench.results.comparison.baseline import Acceptance, Baseline, Stage, accept, cell_name
+from lopa_bench.results.comparison.baseline import (
+    BASELINE_VERSION,
+    Acceptance,
+    Baseline,
+    Stage,
+    accept,
+    cell_name,
+)
 from lopa_bench.results.comparison.baseline_file import read_baseline, write_baseline
 from lopa_bench.results.comparison.bounds import Bound, Bounds
 from lopa_bench.results.schema import utc_now
@@ -127,8 +134,8 @@ def test_a_later_program_s_file_and_other_definitions_are_refused(tmp_path: Path
     path = tmp_path / "baseline.json"
     baseline = accepted(store(tmp_path))
     write_baseline(path, baseline)
-    edited(path, {"baseline_version": 2})
-    with pytest.raises(SchemaTooNew, match="version 2"):
+    edited(path, {"baseline_version": BASELINE_VERSION + 1})
+    with pytest.raises(SchemaTooNew, match=f"version {BASELINE_VERSION + 1}"):
         read_baseline(path)
     old = baseline.model_copy(update={"definitions": {**baseline.definitions, "tpf": 0}})
     with pytest.raises(ResultsError, match="other definitions"):

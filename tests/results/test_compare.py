@@ -21,6 +21,7 @@ from lopa_bench.results.comparison.compare_tables import (
     flips_table,
     settings_table,
 )
+from lopa_bench.results.comparison.load import LOAD
 from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
 from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.schema import SampleRecord
@@ -107,6 +108,21 @@ def test_a_speed_ratio_is_held_against_the_noise_floor() -> None:
     assert change(compare(before, after, noise=[quiet]), "tps_e2e").remark.startswith("beyond this machine's noise")
     assert change(compare(before, after, noise=[loud]), "tps_e2e").remark.startswith("within this machine's noise")
     assert "within" in change(compare(before, after, noise=[quiet, loud]), "tps_e2e").remark
+
+
+@pytest.mark.parametrize("noise", [[], [floor(300, 301, 302, 299, 300)]])
+def test_a_machine_that_was_busier_during_one_of_the_runs_is_told_beside_their_speeds(noise: list[NoiseCell]) -> None:
+    def remark(before: float | None, after: float | None) -> str:
+        first, second = (
+            side(samples(extra={} if load is None else {LOAD: load}), name=name)
+            for load, name in ((before, "0001-a"), (after, "0002-b"))
+        )
+        return change(compare(first, second, noise=noise), "tps_e2e").remark
+
+    assert remark(0.03, 0.9).endswith("; other work had 90% of the processors, 3% before")
+    assert remark(0.9, 0.03).endswith("; other work had 3% of the processors, 90% before")
+    for before, after in ((0.5, 0.55), (None, 0.9), (0.9, None)):
+        assert "other work" not in remark(before, after)
 
 
 def test_a_floor_of_another_library_version_or_of_two_repeats_is_none() -> None:

@@ -11,6 +11,7 @@ from stored import PLACE, record, samples
 
 from lopa_bench.errors import ResultsError, SchemaTooNew
 from lopa_bench.results.comparison.noise import (
+    NOISE_VERSION,
     Agreement,
     NoiseCell,
     Repeat,
@@ -111,8 +112,8 @@ def test_a_damaged_floor_is_told_and_never_used(tmp_path: Path, text: str) -> No
 
 def test_a_floor_of_a_later_program_is_refused(tmp_path: Path) -> None:
     path = store_noise(tmp_path, cell(1, 2, 3), "x")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "noise_version": 2}))
-    with pytest.raises(SchemaTooNew, match="version 2"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "noise_version": NOISE_VERSION + 1}))
+    with pytest.raises(SchemaTooNew, match=f"version {NOISE_VERSION + 1}"):
         read_noise(path)
 
 

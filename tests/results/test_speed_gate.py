@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 from stored import PLACE, more_work, noise_factors, record, samples, store
 
-from lopa_bench.results.comparison.baseline import Acceptance, Baseline, accept
+from lopa_bench.results.comparison.baseline import BASELINE_VERSION, Acceptance, Baseline, accept
+from lopa_bench.results.comparison.baseline_file import read_baseline, write_baseline
 from lopa_bench.results.comparison.bounds import bounds_from
 from lopa_bench.results.comparison.check import CheckOptions, check
 from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.load import LOAD
 from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.store import StoredRun
@@ -141,3 +144,70 @@ def test_a_slow_cell_is_measured_again_before_it_fails(tmp_path: Path) -> None:
     assert speed(baseline, slow, again([3.0, 3.0, 3.0])).outcome == Outcome.REGRESSED
     assert asked == [slow[0].record.id] * 2
     assert speed(baseline, runs(tmp_path, [1.0, 1.0, 1.0]), again([])).outcome == Outcome.OK and len(asked) == 2
+
+
+def loaded(root: Path, slower: Sequence[float], loads: Sequence[float | None]) -> list[StoredRun]:
+    """Runs during which other work had these shares of the machine; None where the system did not tell."""
+    extras = [{} if load is None else {LOAD: load} for load in loads]
+    return [store(root, samples(slower=one, extra=extra)) for one, extra in zip(slower, extras, strict=True)]
+
+
+SLOW = [3.0, 3.0, 3.0]
+
+
+def test_a_machine_that_was_busy_all_along_is_not_comparable_and_no_regression(tmp_path: Path) -> None:
+    baseline = baseline_of(loaded(tmp_path, quiet(5), [0.0, 0.02, 0.05, 0.01, 0.03]))
+    busy = loaded(tmp_path, SLOW, [0.6, 0.9, 0.5])
+    found = speed(baseline, busy)
+    assert found.outcome == Outcome.NOT_COMPARABLE and found.is_notable
+    assert "other work had 50% of the processors, 5% before: run it again when the machine is as quiet" in found.reason
+    assert check(baseline, busy, CheckOptions(bounds=BOUNDS)).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0.5] * 5, [0.6, 0.55, 0.58]),  # as busy as ever
+        ([0.0] * 5, [0.9, 0.9, 0.05]),  # one of the new runs met a quiet machine, and was as slow
+        ([0.9] * 5, [0.0, 0.0, 0.0]),
+        ([None] * 5, [0.9, 0.9, 0.9]),
+        ([0.0] * 5, [0.9, 0.9, None]),
+    ],
+)
+def test_load_that_does_not_explain_it_hides_no_regression(
+    tmp_path: Path, before: list[float | None], after: list[float | None]
+) -> None:
+    found = speed(baseline_of(loaded(tmp_path, quiet(5), before)), loaded(tmp_path, SLOW, after))
+    assert found.outcome == Outcome.REGRESSED
+
+
+def test_a_busy_machine_spoils_no_speed_that_is_good_enough(tmp_path: Path) -> None:
+    baseline = baseline_of(loaded(tmp_path, quiet(5), [0.0] * 5))
+    assert speed(baseline, loaded(tmp_path, quiet(3, 2), [0.9] * 3)).outcome == Outcome.OK
+
+
+def test_a_run_on_a_busy_machine_is_measured_again_where_that_was_asked_for(tmp_path: Path) -> None:
+    baseline = baseline_of(loaded(tmp_path, quiet(5), [0.0] * 5))
+    busy = loaded(tmp_path, SLOW, [0.9] * 3)
+
+    def again(factors: list[float], load: float) -> GateResult:
+        options = CheckOptions(bounds=BOUNDS, remeasure=lambda run: loaded(tmp_path, factors, [load] * 3))
+        return speed(baseline, busy, options)
+
+    assert again([1.0, 1.0, 1.0], 0.0).outcome == Outcome.OK
+    assert again(SLOW, 0.0).outcome == Outcome.REGRESSED
+    assert again(SLOW, 0.9).outcome == Outcome.NOT_COMPARABLE
+
+
+def test_a_baseline_of_the_first_version_knows_no_loads(tmp_path: Path) -> None:
+    baseline = baseline_of(loaded(tmp_path, quiet(5), [0.0] * 5))
+    write_baseline(tmp_path / "baseline.json", baseline)
+    document = json.loads((tmp_path / "baseline.json").read_text())
+    document["baseline_version"] = 1
+    for cell in document["cells"].values():
+        assert cell.pop("loads") == [0.0] * 5
+    (tmp_path / "baseline.json").write_text(json.dumps(document))
+    old = read_baseline(tmp_path / "baseline.json")
+    assert speed(old, loaded(tmp_path, SLOW, [0.9] * 3)).outcome == Outcome.REGRESSED
+    newer = accept(old, loaded(tmp_path, quiet(3), [0.1] * 3), old.history[0], {})
+    assert newer.baseline_version == BASELINE_VERSION and [one.loads for one in newer.cells.values()] == [(0.1,) * 3]

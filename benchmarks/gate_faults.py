@@ -1,0 +1,104 @@
+"""The faults that `gate_check.py` puts into a decoder, into the machine, and into what is stored."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lopa_bench.decoders.canvas import Canvas
+from lopa_bench.decoders.registry import decoder_type
+from lopa_bench.decoders.rounds import Round
+from lopa_bench.errors import DecodeError
+from lopa_bench.results.schema import SampleRecord
+
+Wrapper = Callable[[Iterator[Any], Canvas], Iterator[Any]]
+
+
+@contextlib.contextmanager
+def wrapped(decoder: str, wrapper: Wrapper) -> Iterator[None]:
+    """Let every answer of a decoder go through `wrapper(rounds, canvas)` while the body runs."""
+    kind: Any = decoder_type(decoder)
+    plain = kind._rounds
+    kind._rounds = lambda self, canvas, generator: wrapper(plain(self, canvas, generator), canvas)
+    try:
+        yield
+    finally:
+        kind._rounds = plain
+
+
+def slower(seconds: float) -> Wrapper:
+    def rounds(steps: Iterator[Any], canvas: Canvas) -> Iterator[Any]:
+        for step in steps:
+            if isinstance(step, Round):
+                end = time.perf_counter() + seconds
+                while time.perf_counter() < end:
+                    pass
+            yield step
+
+    return rounds
+
+
+def more_rounds(every: int = 9) -> Wrapper:
+    count = itertools.count(1)
+
+    def rounds(steps: Iterator[Any], canvas: Canvas) -> Iterator[Any]:
+        for step in steps:
+            yield step
+            if isinstance(step, Round) and next(count) % every == 0:
+                yield Round(step.index, (), (), step.num_positions, step.input_length)
+
+    return rounds
+
+
+def damaged() -> Wrapper:
+    count = itertools.count()
+
+    def rounds(steps: Iterator[Any], canvas: Canvas) -> Iterator[Any]:
+        is_hit = next(count) % 2 == 0
+        yield from steps
+        start, stop = canvas.prompt_length, canvas.eos_position
+        if is_hit:
+            canvas.tokens[start:stop] = canvas.tokens[start:stop][::-1]
+
+    return rounds
+
+
+def failing() -> Wrapper:
+    count = itertools.count()
+
+    def rounds(steps: Iterator[Any], canvas: Canvas) -> Iterator[Any]:
+        if next(count) == 2:  # the warm-up was the first
+            raise DecodeError("an injected fault")
+        yield from steps
+
+    return rounds
+
+
+@contextlib.contextmanager
+def busy_machine() -> Iterator[None]:
+    """Keep every processor busy twice over with other processes while the body runs."""
+    words = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(words) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def lucky(one: SampleRecord) -> dict[str, Any]:
+    """What changes in a sample that is right now, in one round less and half the time."""
+    fewer = {name: max(value - 1, 1) for name, value in one.work.model_dump().items()}
+    times = {name: None if value is None else value / 2 for name, value in one.time.model_dump().items()}
+    return {
+        "correct": 1.0,
+        "work": one.work.model_copy(update=fewer),
+        "time": one.time.model_copy(update=times),
+    }
