@@ -69,7 +69,7 @@ def pairs_of(before: Side, after: Side) -> list[Pair]:
     Raises:
         NotComparable: another task, version, data set or metric; the same problem under another prompt; none in common.
     """
-    _require_same_task(before.record, after.record)
+    require_same_task(before.record, after.record)
     by_id = {sample.id: sample for sample in after.samples}
     pairs = [Pair(sample, by_id[sample.id]) for sample in before.samples if sample.id in by_id]
     names = f"{before.record.id} and {after.record.id}"
@@ -86,7 +86,12 @@ def pairs_of(before: Side, after: Side) -> list[Pair]:
     return pairs
 
 
-def _require_same_task(before: RunRecord, after: RunRecord) -> None:
+def require_same_task(before: RunRecord, after: RunRecord) -> None:
+    """Refuse runs of another task, task version, score or number of problems in the data.
+
+    Raises:
+        NotComparable: naming what differs.
+    """
     old, new = before.task, after.task
     for what, one, other in (
         ("task", old.name, new.name),

@@ -93,7 +93,7 @@ def frontier(
     """Set `runs` side by side.
 
     Args:
-        runs: of one task; only the problems that all of them answered take part.
+        runs: of one task, one that is given twice counting once; only the problems that all of them answered take part.
         speed: id of the metric on the speed axis, one of SPEEDS.
         within: accuracy that the chosen setting may lose, in percentage points.
         against: id of the run that it may lose them against; by default the most accurate on the choosing half.
@@ -102,11 +102,13 @@ def frontier(
 
     Raises:
         ConfigError: an unknown speed or reference.
-        NotComparable: other tasks or other prompts, or no problem that all runs answered.
+        NotComparable: other tasks, scores, data or prompts, or no problem that all runs answered; for speeds in seconds
+            also other devices, libraries, threads and the like.
     """
     if speed not in SPEEDS:
         raise ConfigError(f"speed '{speed}' not found{nearest(speed, SPEEDS)}; choose from {', '.join(SPEEDS)}")
     metric = METRICS[speed]
+    runs = list({run.path.resolve(): run for run in runs}.values())
     ids, num_left_out = common_problems(runs, metric)
     settings = [make_setting(run, metric, ids, words) for run, words in zip(runs, setting_words(runs), strict=True)]
     points = [setting.point(range(len(ids))) for setting in settings]

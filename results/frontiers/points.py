@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lopa_bench.errors import NotComparable
+from lopa_bench.results.comparison.differences import speed_obstacle
+from lopa_bench.results.comparison.paired import require_same_task
 from lopa_bench.results.metrics import Metric, clusters, scored
 from lopa_bench.results.schema import RunRecord, SampleRecord
 
@@ -53,11 +55,17 @@ def common_problems(runs: Sequence[StoredRun], metric: Metric) -> tuple[tuple[st
     """Return the ids that count in every run, in the first one's order, and how many ids do not.
 
     Raises:
-        NotComparable: other tasks or other prompts, or no problem that all runs answered.
+        NotComparable: other tasks, scores, data or prompts, speeds of other machines where `metric` is one, or no
+            problem that all runs answered.
     """
     tasks = sorted({run.record.task.name for run in runs})
     if len(tasks) > 1:
         raise NotComparable(f"a front needs runs of one task, found {', '.join(tasks)}")
+    for run in runs[1:]:
+        require_same_task(runs[0].record, run.record)
+        obstacle = speed_obstacle(runs[0].record, run.record) if metric.unit == "tokens/s" else None
+        if obstacle is not None:
+            raise NotComparable(f"the speeds of {runs[0].record.id} and {run.record.id} are {obstacle[2:]}")
     usable = [{sample.id: sample for sample in metric.select(scored(run.samples))} for run in runs]
     shared = [id for id in usable[0] if all(id in one for one in usable)]
     for run, one in zip(runs[1:], usable[1:], strict=True):

@@ -115,7 +115,7 @@ def _extent(shares: object) -> tuple[float, float, float, float]:
 def _title(axes: Axes, one: Traced, more: str = "") -> None:
     """Name a panel by its decoder, with the rest of the setting on lines of its own."""
     name, *options = one.entry.words.split(" ")
-    if one.entry.branches:
+    if one.entry.branches and options:
         name, options = f"{name} {options[0]}", options[1:]
     lines = [", ".join(part for part in (name, more) if part), *options[:2]]
     axes.set_title("\n".join(lines), loc="left", fontsize="small", parse_math=False)

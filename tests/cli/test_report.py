@@ -26,6 +26,8 @@ def test_traced_runs_have_all_figures_of_rounds(call: Any, diffusion_checkpoint:
     drawn = {one["name"] for one in index["figures"]}
     assert {"branches", "tokens-per-round", "fill-order"} <= drawn and index["title"] == "Trial"
     assert {one["name"] for one in index["tables"]} >= {"fill-order", "branches"}
+    code, _, err = call("report", "2", "--out", str(tmp_path / "alone"))
+    assert code == 0, f"one run, of which no option needs to be named: {err}"
 
 
 def test_published_figures_of_lopa_stand_beside_where_none_is_of_the_task(call: Any, tmp_path: Path) -> None:

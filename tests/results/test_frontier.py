@@ -13,10 +13,11 @@ from lopa_bench.results.frontiers.aup import Yardstick
 from lopa_bench.results.frontiers.frontier import frontier
 from lopa_bench.results.frontiers.frontier_tables import aup_table, choice_lines, document, settings_table
 from lopa_bench.results.frontiers.pareto import half_of
-from lopa_bench.results.schema import DecoderInfo
+from lopa_bench.results.schema import DecoderInfo, Environment
 from lopa_bench.results.store import StoredRun, load_run
 from lopa_bench.results.writer import create_run
 
+PLACE = Environment(device="cpu", device_name="AMD EPYC", dtype="float32")
 IDS = [f"p{index:02d}" for index in range(40)]
 
 
@@ -27,7 +28,7 @@ def store(tmp_path: Path, make_run: Any, make_sample: Any) -> Any:
     ) -> StoredRun:
         options = {"branches": branches, "block_size": 8}
         record = make_run(num_documents=len(ids)).model_copy(
-            update={"decoder": DecoderInfo(name=decoder, options=options)}
+            update={"decoder": DecoderInfo(name=decoder, options=options), "environment": PLACE}
         )
         with create_run(tmp_path, f"{decoder} {branches}", record) as writer:
             for index, id in enumerate(ids):
@@ -99,7 +100,7 @@ def test_one_run_or_one_problem_is_no_error(store: Any) -> None:
     assert list(choice_lines(found, 1.0)) == ["no setting can be chosen: the 1 problems leave a half without figures"]
 
 
-def test_what_cannot_be_compared_is_refused(store: Any) -> None:
+def test_what_cannot_be_compared_is_refused(store: Any, tmp_path: Path) -> None:
     one = store(1, 40, 20)
     with pytest.raises(NotComparable, match="put p00 in different prompts"):
         frontier([one, store(4, 40, 10, prompt_hash="other")])
@@ -109,10 +110,32 @@ def test_what_cannot_be_compared_is_refused(store: Any) -> None:
         frontier([one], against="0009-x")
     with pytest.raises(ResultsError, match="no run has a right answer"):
         frontier([store(1, 0, 20)])
-    other = StoredRun(one.path, one.record.model_copy(update={"task": one.record.task.model_copy(
+    other = StoredRun(tmp_path / "other", one.record.model_copy(update={"task": one.record.task.model_copy(
         update={"name": "gsm8k"})}), one.version)  # fmt: skip
     with pytest.raises(NotComparable, match="one task, found gsm8k, mini-maths"):
         frontier([one, other])
+
+
+@pytest.mark.parametrize("change", [{"metric": "flexible"}, {"version": "2"}, {"num_available": 7}])
+def test_other_scores_versions_and_data_make_no_front(store: Any, change: dict[str, Any]) -> None:
+    one, two = store(1, 40, 20), store(4, 40, 10)
+    task = two.record.task.model_copy(update=change)
+    with pytest.raises(NotComparable, match=str(next(iter(change.values())))):
+        frontier([one, StoredRun(two.path, two.record.model_copy(update={"task": task}), two.version)])
+
+
+def test_speeds_of_two_devices_make_no_front(store: Any) -> None:
+    one, two = store(1, 40, 20), store(4, 40, 10)
+    place = PLACE.model_copy(update={"device_name": "H200"})
+    two = StoredRun(two.path, two.record.model_copy(update={"environment": place}), two.version)
+    with pytest.raises(NotComparable, match="are not comparable: AMD EPYC vs H200"):
+        frontier([one, two], speed="tps_e2e")
+    assert len(frontier([one, two]).settings) == 2, "tokens per round do not depend on the device"
+
+
+def test_a_run_named_twice_is_one_setting(store: Any) -> None:
+    one = store(1, 40, 20)
+    assert len(frontier([one, one, store(4, 40, 10)]).settings) == 2
 
 
 def test_each_decoder_has_its_curve_and_y_max_has_a_name(store: Any) -> None:
