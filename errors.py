@@ -64,6 +64,13 @@ class CommunicationError(LopaBenchError):
     exit_code = 1
 
 
+class ProcessFailed(CommunicationError):
+    """This process failed by itself where the others cannot be told and wait for it; it is the cause of what they say.
+
+    The launcher takes it for that.
+    """
+
+
 class ScorerError(LopaBenchError):
     """The judge failed, not the answer: no process, impossible limits, a missing tool, a failed control."""
 

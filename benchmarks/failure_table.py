@@ -3,7 +3,7 @@
 Promises: the job ends within --comm-timeout + 5 seconds of the fault with one sentence that names rank and round; no
 process is left; answers that were finished are stored; the same command, with another number of processes, completes
 the run and it comes out as an undisturbed one. What concerns one answer only (memory, NaN) costs that answer on all
-processes.
+processes; memory that fails where the others cannot be told ends the job without waiting for --comm-timeout.
 
     python benchmarks/failure_table.py --times 10
 """
@@ -32,17 +32,26 @@ NUM_SAMPLES = 4
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault, where it happens, and how the work is spread."""
+    """A kind of fault, where it happens, and how the work is spread over how many processes."""
 
     kind: str
     rank: int
     decoder: str = "lopa"
     call: int = 24
+    tensor: int = 1
+    devices: int = 2
 
     @property
     def is_of_one_answer(self) -> bool:
         """Whether the run goes on after it."""
-        return self.kind in ("nan", "memory")
+        return self.kind in ("nan", "memory", "memory-scores")
+
+    @property
+    def shared(self) -> str:
+        """What the processes share."""
+        if self.tensor == 1:
+            return "branches" if self.decoder == "lopa" else "samples"
+        return "network" if self.tensor == self.devices else "branches and network"
 
 
 FAULTS = (
@@ -50,6 +59,10 @@ FAULTS = (
     Fault("loop", 0), Fault("loop", 1), Fault("sleep", 1), Fault("orphan", 1), Fault("memory", 0), Fault("memory", 1),
     Fault("nan", 0), Fault("nan", 1), Fault("raise", 1, "d2f"), Fault("kill", 1, "d2f"), Fault("kill", 0, "d2f"),
     Fault("stop", 1, "d2f"), Fault("stop", 0, "d2f"), Fault("loop", 1, "d2f"),
+    *(Fault(kind, rank, tensor=2) for kind in ("memory", "nan", "raise", "kill") for rank in (0, 1)),
+    Fault("memory-scores", 1, tensor=2), Fault("memory-between", 0, tensor=2), Fault("memory-between", 1, tensor=2),
+    Fault("stop", 1, tensor=2), Fault("memory", 1, "d2f", tensor=2), Fault("kill", 1, "d2f", tensor=2),
+    *(Fault(kind, 3, call=12, tensor=2, devices=4) for kind in ("memory", "memory-between", "nan", "kill")),
 )  # fmt: skip
 
 
@@ -71,18 +84,18 @@ def words(fault: Fault, root: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def trial(fault: Fault, folder: Path, devices: int = 2, resume_with: int | None = None) -> Outcome:
+def trial(fault: Fault, folder: Path, resume_with: int | None = None) -> Outcome:
     """Run into a fault and look at what is left; go on with another number of processes where that is asked."""
     root = folder / "runs"
     os.environ.update(FAULT=f"{fault.kind} {fault.rank} {fault.call}", FAULT_FOLDER=str(folder))
-    arguments = [*words(fault, root), "--devices", str(devices)]
-    code, sentence = _launched(fault, arguments, devices, folder)
+    arguments = [*words(fault, root), "--devices", str(fault.devices), "--tensor-parallel", str(fault.tensor)]
+    code, sentence = _launched(fault, arguments, fault.devices, folder)
     ended = time.monotonic()
     began = float((folder / "fault").read_text())
     if fault.kind == "orphan":
         time.sleep(2.0)
     broken = []
-    allowed = TIMEOUT_S + MARGIN_S
+    allowed = TIMEOUT_S + MARGIN_S if fault.kind != "memory-between" else TIMEOUT_S
     if not fault.is_of_one_answer and ended - began > allowed:
         broken.append(f"took {ended - began:.1f} s, not {allowed:g}")
     if left := [file.stem for file in folder.glob("*.pid") if _is_alive(int(file.read_text()))]:
@@ -151,6 +164,8 @@ def _of_all(fault: Fault, code: int, sentence: str, run: StoredRun) -> list[str]
             broken.append(f"exit code {code}")
         if f"rank {fault.rank} " not in sentence or "round" not in sentence:
             broken.append(f"does not name rank and round: {sentence}")
+        if fault.kind == "memory-between" and "memory did not suffice" not in sentence:
+            broken.append(f"does not say that it was memory: {sentence}")
     if not run.samples or run.status not in ("interrupted", "failed"):
         broken.append(f"{len(run.samples)} answers stored, status {run.status}")
     return broken
@@ -185,10 +200,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--only", help="this kind alone")
+    parser.add_argument("--shared", help="where this is shared alone, such as network")
     chosen = parser.parse_args()
     rows, sentences = [], []
     for fault in FAULTS:
-        if chosen.only not in (None, fault.kind):
+        if chosen.only not in (None, fault.kind) or chosen.shared not in (None, fault.shared):
             continue
         outcomes = []
         for number in range(chosen.times):
@@ -199,7 +215,7 @@ def main() -> int:
             {
                 "fault": fault.kind,
                 "rank": fault.rank,
-                "shared": "branches" if fault.decoder == "lopa" else "samples",
+                "shared": fault.shared,
                 "times": len(outcomes),
                 "longest": None if fault.is_of_one_answer else max(outcome.seconds for outcome in outcomes),
                 "kept": not broken,

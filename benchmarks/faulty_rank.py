@@ -1,6 +1,8 @@
 """`lopa-bench` as one of several ranks, with a fault built in: the program that failure_table.py has launched.
 
-FAULT in the environment is "KIND RANK CALL": what goes wrong, on which rank, in which call of the network. FAULT_FOLDER
+FAULT in the environment is "KIND RANK CALL": what goes wrong, on which rank, in or after which call of the network.
+`memory` goes wrong inside the network, `memory-scores` in the candidates of a part of the vocabulary, `memory-between`
+between two forwards, where nobody expects it; the other kinds just after the call. FAULT_FOLDER
 gets a file `RANK.pid` from every rank and, just before the fault, `fault` with the time of the monotonic clock.
 """
 
@@ -16,9 +18,12 @@ import torch
 from torch import Tensor
 
 from lopa_bench.cli.app import main
+from lopa_bench.decoders import vocabulary_parallel
 from lopa_bench.models.language_model import LanguageModel
+from lopa_bench.models.network import MLP
 
 KIND, FAULTY_RANK, CALL = os.environ["FAULT"].split()
+ARMED: list[str] = []
 FOLDER, RANK = Path(os.environ["FAULT_FOLDER"]), os.environ["RANK"]
 
 
@@ -27,7 +32,7 @@ def go_wrong(logits: Tensor) -> Tensor:
     (FOLDER / "fault").write_text(str(time.monotonic()))
     if KIND == "raise":
         raise ValueError("a fault of the program")
-    if KIND == "memory":
+    if KIND.startswith("memory"):
         raise torch.OutOfMemoryError("out of memory, for a test")
     if KIND == "nan":
         return torch.full_like(logits, float("nan"))
@@ -42,15 +47,33 @@ def go_wrong(logits: Tensor) -> Tensor:
     return logits
 
 
+def go_wrong_in(owner: Any, name: str) -> None:
+    """Go wrong in a function as soon as it is called after the call of the network has been armed."""
+    whole = getattr(owner, name)
+
+    def guarded(*arguments: Any, **more: Any) -> Any:
+        if ARMED:
+            ARMED.clear()
+            go_wrong(torch.empty(0))
+        return whole(*arguments, **more)
+
+    setattr(owner, name, guarded)
+
+
 def install() -> None:
     """Count the calls of the network and go wrong in the one that was named."""
     predict, num_calls = LanguageModel.predict, 0
+    inside = {"memory": (MLP, "forward"), "memory-scores": (vocabulary_parallel, "_entropy")}.get(KIND)
+    if inside is not None:
+        go_wrong_in(*inside)
 
     def counted(self: LanguageModel, *rest: Any, **more: Any) -> Tensor:
         nonlocal num_calls
         num_calls += 1
+        is_due = num_calls == int(CALL) and RANK == FAULTY_RANK
+        ARMED.extend([KIND] * (is_due and inside is not None))
         logits = predict(self, *rest, **more)
-        return go_wrong(logits) if num_calls == int(CALL) and RANK == FAULTY_RANK else logits
+        return go_wrong(logits) if is_due and inside is None else logits
 
     LanguageModel.predict = counted  # type: ignore[method-assign]
 

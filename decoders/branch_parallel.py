@@ -19,8 +19,9 @@ from lopa_bench.decoders.communication import BranchGroup, share_of
 from lopa_bench.decoders.confidence import NAN, Scores
 from lopa_bench.decoders.executors import PackedExecutor, Scorer, open_slots, union
 from lopa_bench.decoders.pipeline import Window
-from lopa_bench.errors import CommunicationError, ConfigError, DecodeError, NaNLogits
+from lopa_bench.errors import CommunicationError, ConfigError, DecodeError, NaNLogits, ProcessFailed
 from lopa_bench.models.cache import KVCache
+from lopa_bench.models.exhaustion import SharedOutOfMemory, is_out_of_memory, lack_in_words
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.visibility import Visibility
 
@@ -63,7 +64,9 @@ class BranchParallelExecutor:
         """Candidates of every branch on every process.
 
         Raises:
-            DecodeError: some process could not compute its share; raised on all of them, in the same round.
+            DecodeError, SharedOutOfMemory: some process could not compute its share; raised on all of them, in the
+                same round.
+            ProcessFailed: memory did not suffice where those that hold the network with this process do not see it.
         """
         single_phase = self.group.cache_protocol == "single-phase"
         if single_phase and self.cache is not None and visibility.kind == "full":
@@ -85,12 +88,22 @@ class BranchParallelExecutor:
         except (DecodeError, MemoryError, RuntimeError) as problem:
             failure = problem  # told to the others first: they would wait for ever
         self.num_calls += 1
+        self._check_known(failure)
         gathered = self._exchange(own[: len(mine)], failure, slots, _fingerprint(canvases))
+        if failure is not None and is_out_of_memory(failure):
+            raise SharedOutOfMemory(lack_in_words(failure)) from failure
         if failure is not None:
             raise failure
         _raise_for_others(gathered[:, 0, 0, -1].tolist())
         _check_equal(gathered[:, 0, 1, -1].tolist())
         return self._unpacked(gathered, slots, window.first)
+
+    def _check_known(self, failure: Exception | None) -> None:
+        """End the job over what the other holders of this process's network do not know of: they wait for it."""
+        if failure is None or self.model.vocabulary is None or not is_out_of_memory(failure):
+            return
+        if not isinstance(failure, SharedOutOfMemory):
+            raise ProcessFailed(f"memory did not suffice between two forwards: {lack_in_words(failure)}") from failure
 
     def _exchange(
         self, own: Sequence[Scores], failure: Exception | None, slots: Sequence[int], fingerprint: int
@@ -127,16 +140,15 @@ class BranchParallelExecutor:
         """Make the winner's finished positions part of every process's prefix.
 
         Raises:
-            CommunicationError: this process failed where it can no longer tell the others, who wait for it.
+            ProcessFailed: this process failed where it can no longer tell the others, who wait for it.
         """
         if self.cache is None or not self._num_commit:
             return
         try:
             self._commit(self.cache, winner)
         except (MemoryError, RuntimeError) as problem:
-            raise CommunicationError(
-                f"rank {self.group.communicator.rank} failed between a round's decision and its commit: {problem}"
-            ) from problem
+            kind = "memory did not suffice" if is_out_of_memory(problem) else "it failed"
+            raise ProcessFailed(f"{kind} between a round's decision and its commit: {problem}") from problem
 
     def _commit(self, cache: KVCache, winner: int) -> None:
         mine = self.group.share(self._num_branches)
@@ -176,7 +188,7 @@ def _state(failure: Exception | None) -> int:
         return FINE
     if isinstance(failure, NaNLogits):
         return NAN_LOGITS
-    return NO_MEMORY if isinstance(failure, (MemoryError, torch.OutOfMemoryError)) else FAILED
+    return NO_MEMORY if is_out_of_memory(failure) else FAILED
 
 
 def _fingerprint(canvases: Sequence[Canvas]) -> int:
@@ -197,6 +209,6 @@ def _raise_for_others(states: Sequence[float]) -> None:
         if state == NAN_LOGITS:
             raise NaNLogits(f"the model returned NaN logits on rank {rank}; the answer cannot be used")
         if state == NO_MEMORY:
-            raise torch.OutOfMemoryError(f"memory did not suffice on rank {rank}")
+            raise SharedOutOfMemory(f"memory did not suffice on rank {rank}")
         if state != FINE:
             raise DecodeError(f"rank {rank} could not compute its branches of this round; its own message says why")

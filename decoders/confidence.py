@@ -86,22 +86,26 @@ def candidates(
     sampling: Sampling = Sampling(),
     generator: torch.Generator | None = None,
     vocabulary: VocabularyPart | None = None,
+    rows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Confidence, probability and token of every row, in the logits' dtype and on their device.
+    """Confidence, probability and token of every row, or of some, in the logits' dtype and on their device.
 
     Args:
-        logits: [..., vocab_size], or of the ids in `vocabulary`.
+        logits: [..., rows, vocab_size], or of the ids in `vocabulary`.
         strategy: `probability` of the token, `margin` between the two best, or `neg_entropy`
             (sum of p log p, natural logarithm, never above 0).
         sampling: temperature, top-p, top-k.
         generator: source of randomness when the temperature is above 0.
         vocabulary: the ids that this process has logits for; others, which call this too, have the rest.
+        rows: [n] the rows wanted, on the logits' device; all if not given.
 
     Returns:
-        Three tensors [...].
+        Three tensors [..., rows].
     """
     if vocabulary is not None:
-        return part_candidates(logits, strategy, sampling, generator, vocabulary)
+        return part_candidates(logits, strategy, sampling, generator, vocabulary, rows)
+    if rows is not None:
+        logits = logits[..., rows, :]
     probabilities = F.softmax(filter_logits(logits, sampling), dim=-1)
     if sampling.temperature > 0:
         flat = probabilities.flatten(0, -2)
@@ -159,7 +163,7 @@ def host_scores(
         return [Scores(first, *branch) for branch in zip(*rows, strict=True)]
     # A row's candidate does not depend on other rows, so that leaving out filled slots changes nothing but the time.
     index = torch.tensor(only, dtype=torch.long) - first
-    some = to_host(*candidates(logits[:, index.to(logits.device)], strategy, sampling, generator, vocabulary))
+    some = to_host(*candidates(logits, strategy, sampling, generator, vocabulary, index.to(logits.device)))
     spread = [
         torch.full(logits.shape[:2], fill, dtype=one.dtype) for one, fill in zip(some, (NAN, NAN, 0), strict=True)
     ]
@@ -193,7 +197,7 @@ def drawn_scores(
     for row, seed, wanted in zip(logits, seeds, slots, strict=True):
         generator = torch.Generator(logits.device).manual_seed(seed)
         index = torch.tensor(wanted or [first], dtype=torch.long) - first
-        drawn.append(candidates(row[index.to(logits.device)], strategy, sampling, generator, vocabulary))
+        drawn.append(candidates(row, strategy, sampling, generator, vocabulary, index.to(logits.device)))
     together = to_host(*(torch.cat(parts) for parts in zip(*drawn, strict=True)))
     lengths = [max(len(wanted), 1) for wanted in slots]
     found = []

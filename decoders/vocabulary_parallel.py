@@ -3,17 +3,21 @@
 Two small exchanges a call: each process's largest logit and the sum of its exponentials, from which all know the
 probabilities of their own ids; then its best id, the two largest probabilities and its share of the entropy. Among
 equal probabilities the lowest id wins, as on one process. Random numbers are those that one process would draw: each
-draws them for the whole vocabulary and keeps its own.
+draws them for the whole vocabulary and keeps its own. Where memory does not suffice for one process, all of them give
+up (`models.shared_steps`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from lopa_bench.errors import ConfigError
+from lopa_bench.models.shared_steps import Exchange, SharedSteps
 
 if TYPE_CHECKING:
     from lopa_bench.decoders.confidence import Sampling
@@ -37,17 +41,37 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 def part_candidates(
-    logits: Tensor, strategy: str, sampling: Sampling, generator: torch.Generator | None, part: VocabularyPart
+    logits: Tensor,
+    strategy: str,
+    sampling: Sampling,
+    generator: torch.Generator | None,
+    part: VocabularyPart,
+    rows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `confidence.candidates`, from this process's logits [..., part.stop - part.start].
+    """As `confidence.candidates`, from this process's logits [..., rows, part.stop - part.start].
 
     Returns:
-        Confidence, probability and token [...], the same on every process.
+        Confidence, probability and token [..., rows], the same on every process.
 
     Raises:
         ConfigError: sampling from a nucleus.
+        SharedOutOfMemory: memory did not suffice for one of the processes.
     """
     check_sampling(sampling)
+    told = 3 + {"margin": 2, "neg_entropy": 1}.get(strategy, 0)
+    numbers = [*_filtering(sampling, part), 2, told]
+    shape = logits.shape[:-1] if rows is None else (*logits.shape[:-2], len(rows))
+
+    def work(part: VocabularyPart) -> tuple[Tensor, Tensor, Tensor]:
+        chosen = logits if rows is None else logits[..., rows, :]
+        return _candidates(chosen, strategy, sampling, generator, part)
+
+    return _together(work, numbers, tuple(shape), _carrier(logits.dtype), logits.device, part)
+
+
+def _candidates(
+    logits: Tensor, strategy: str, sampling: Sampling, generator: torch.Generator | None, part: VocabularyPart
+) -> tuple[Tensor, Tensor, Tensor]:
     probabilities = _softmax(_filtered(logits, sampling, part), part)
     preferred = probabilities
     if sampling.temperature > 0:
@@ -78,11 +102,25 @@ def part_llada_candidates(
 
     Raises:
         ConfigError: sampling from a nucleus.
+        SharedOutOfMemory: memory did not suffice for one of the processes.
     """
+    numbers = [2, 3]
+    if sampling.temperature > 0:
+        check_sampling(sampling)
+        numbers = [*_filtering(sampling, part), *numbers]
+
+    def work(part: VocabularyPart) -> tuple[Tensor, Tensor, Tensor]:
+        return _llada_candidates(logits, sampling, rule, generator, part)
+
+    return _together(work, numbers, tuple(logits.shape[:-1]), torch.float64, logits.device, part)
+
+
+def _llada_candidates(
+    logits: Tensor, sampling: Sampling, rule: LLaDARule, generator: torch.Generator, part: VocabularyPart
+) -> tuple[Tensor, Tensor, Tensor]:
     exact = logits.double()
     noisy = exact
     if sampling.temperature > 0:
-        check_sampling(sampling)
         noisy = _filtered(exact, sampling, part)
         shape = (*noisy.shape[:-1], part.total)
         uniform = torch.rand(shape, generator=generator, device=noisy.device, dtype=torch.float64)
@@ -97,6 +135,34 @@ def part_llada_candidates(
         confidence = torch.rand(probability.shape, generator=generator, device=logits.device, dtype=torch.float64)
         return confidence, probability, token
     return probability, probability, token
+
+
+def _together(
+    work: Callable[[VocabularyPart], tuple[Tensor, Tensor, Tensor]],
+    numbers: Sequence[int],
+    shape: tuple[int, ...],
+    carrier: torch.dtype,
+    device: torch.device,
+    part: VocabularyPart,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Do what exchanges `numbers` a row of `shape`, one exchange after the other; all come through it or none."""
+    steps = SharedSteps(part.group)
+    exchanges = [Exchange(False, (number, *shape), carrier) for number in numbers]
+    return steps.take(lambda: work(replace(part, group=steps)), exchanges, device)
+
+
+def _filtering(sampling: Sampling, part: VocabularyPart) -> list[int]:
+    """Numbers a row in each exchange of `_filtered`."""
+    return [1] * (sampling.temperature > 0) + ([_best_told(sampling.top_k, part)] if _cuts(sampling, part) else [])
+
+
+def _cuts(sampling: Sampling, part: VocabularyPart) -> bool:
+    return sampling.top_k is not None and sampling.top_k < part.total
+
+
+def _best_told(top_k: int | None, part: VocabularyPart) -> int:
+    """How many of its best logits a process tells, for all of the best `top_k` to be among them."""
+    return min(top_k or 0, -(-part.total // part.group.size))
 
 
 def _carrier(dtype: torch.dtype) -> torch.dtype:
@@ -137,8 +203,8 @@ def _filtered(logits: Tensor, sampling: Sampling, part: VocabularyPart) -> Tenso
     if sampling.temperature > 0:
         top = _gather([logits.amax(dim=-1)], logits.dtype, part).amax(dim=(0, 1)).to(logits.dtype)
         logits = (logits - top.unsqueeze(-1)) / sampling.temperature
-    if sampling.top_k is not None and sampling.top_k < part.total:
-        count = min(sampling.top_k, -(-part.total // part.group.size))
+    if sampling.top_k is not None and _cuts(sampling, part):
+        count = _best_told(sampling.top_k, part)
         padded = torch.nn.functional.pad(logits, (0, max(0, count - logits.shape[-1])), value=float("-inf"))
         rows = list(torch.topk(padded, count, dim=-1).values.unbind(-1))
         gathered = _gather(rows, logits.dtype, part).flatten(0, 1).to(logits.dtype)

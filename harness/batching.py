@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from lopa_bench.errors import DecodeError
 from lopa_bench.harness.clocks import Clock, Shares, Stopwatch, clock_for
 from lopa_bench.harness.driver import Measured, Outcome, generate
-from lopa_bench.harness.memory import free_memory, is_out_of_memory
+from lopa_bench.harness.memory import free_memory
+from lopa_bench.models.exhaustion import is_out_of_memory
 from lopa_bench.models.forward import Forward
 
 if TYPE_CHECKING:

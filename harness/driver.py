@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from lopa_bench.errors import DecodeError, NaNLogits
+from lopa_bench.errors import DecodeError, NaNLogits, ProcessFailed
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
 from lopa_bench.harness.distributed.traffic import tensor_seconds, traffic, with_exchanges
-from lopa_bench.harness.memory import free_memory, is_out_of_memory
+from lopa_bench.harness.memory import free_memory
+from lopa_bench.models.exhaustion import SharedOutOfMemory, is_out_of_memory, lack_in_words
 from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
 
@@ -134,8 +135,7 @@ def failure_of(problem: Exception) -> Failure | None:
     if isinstance(problem, DecodeError):
         return Failure(Why.NAN_LOGITS if isinstance(problem, NaNLogits) else Why.DECODE_ERROR, str(problem))
     if is_out_of_memory(problem):
-        first_line = str(problem).partition("\n")[0] or "no more could be allocated"
-        return Failure(Why.OUT_OF_MEMORY, f"{Why.OUT_OF_MEMORY}: {first_line}")
+        return Failure(Why.OUT_OF_MEMORY, f"{Why.OUT_OF_MEMORY}: {lack_in_words(problem)}")
     return None
 
 
@@ -163,6 +163,7 @@ class Measured:
         watch.synchronise()
         group = getattr(decoder, "group", None)
         self._communicator: Communicator | None = None if group is None else group.communicator
+        self._is_shared = group is not None or getattr(decoder.model, "vocabulary", None) is not None
         self._exchanges: Sequence[Exchange] = ()
         if self._communicator is not None:
             self._communicator.start()
@@ -199,13 +200,22 @@ class Measured:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Keep what goes wrong with this answer as its failure; faults of the program pass through."""
+        """Keep what goes wrong with this answer as its failure; faults of the program pass through.
+
+        Raises:
+            ProcessFailed: memory did not suffice for what this process alone was at, of several that make the answer.
+        """
         try:
             yield
         except (DecodeError, MemoryError, RuntimeError) as problem:
             self.failure = failure_of(problem)
             if self.failure is None:
                 raise
+            if self._is_shared and self.is_out_of_memory and not isinstance(problem, SharedOutOfMemory):
+                # The others go on with this answer, and would take this process's next one for it.
+                raise ProcessFailed(
+                    f"memory did not suffice between two forwards: {lack_in_words(problem)}"
+                ) from problem
 
     def end(self) -> None:
         """Stop the clock once the device has done its work."""

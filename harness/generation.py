@@ -14,9 +14,10 @@ from lopa_bench.harness.answering import Question
 from lopa_bench.harness.forecast import Forecast, Timekeeper
 from lopa_bench.harness.load import Neighbours
 from lopa_bench.harness.loading import answerer_for
-from lopa_bench.harness.memory import free_memory, is_out_of_memory
+from lopa_bench.harness.memory import free_memory
 from lopa_bench.harness.progress import Reporter, Running, Viewer
 from lopa_bench.harness.records import sample_record
+from lopa_bench.models.exhaustion import is_out_of_memory
 from lopa_bench.results.comparison.load import LOAD
 from lopa_bench.results.shards import ShardReader, ShardWriter
 from lopa_bench.results.trace import ids_in

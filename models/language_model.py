@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from lopa_bench.models.visibility import FULL, Visibility
 
 if TYPE_CHECKING:
     from lopa_bench.models.tensor_parallel import VocabularyPart
+
+ResultT = TypeVar("ResultT")
 
 
 class LanguageModel:
@@ -48,12 +50,17 @@ class LanguageModel:
         return self.network.embed.weight.dtype
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for positions [0, capacity)."""
-        config = self.config
-        if self.vocabulary is not None:
-            heads = self.network.num_local_kv_heads
-            config = config.with_(num_heads=heads, num_kv_heads=heads)
-        return KVCache(config, capacity, self.device, self.dtype)
+        """An empty cache for positions [0, capacity).
+
+        Raises:
+            SharedOutOfMemory: of a network that several processes hold together, and one has no room for its part.
+        """
+        steps = None if self.vocabulary is None else self.network.steps
+        if steps is None:
+            return KVCache(self.config, capacity, self.device, self.dtype)
+        heads = self.network.num_local_kv_heads
+        config = self.config.with_(num_heads=heads, num_kv_heads=heads)
+        return steps.take(lambda: KVCache(config, capacity, self.device, self.dtype), (), self.device)
 
     @torch.inference_mode()
     def predict(
@@ -83,14 +90,19 @@ class LanguageModel:
 
         Raises:
             DecodeError: the window leaves the cache, or the row before the window is not known.
+            SharedOutOfMemory: several processes hold the network together, and memory did not suffice for one of them.
         """
         if cache is not None:
             cache.begin(start, start + tokens.shape[1], num_commit)
-        window = self._window(tokens, start, cache, visibility, lengths)
-        hidden = self.network(tokens.to(self.device, non_blocking=True), windows=(window,))
-        if cache is not None:
-            cache.stage_boundary(hidden)
-        return self.network.logits(self._rows(hidden, predict, start, cache))
+
+        def work() -> Tensor:
+            window = self._window(tokens, start, cache, visibility, lengths)
+            hidden = self.network(tokens.to(self.device, non_blocking=True), windows=(window,))
+            if cache is not None:
+                cache.stage_boundary(hidden)
+            return self.network.logits(self._rows(hidden, predict, start, cache))
+
+        return self._together(work, tokens.numel())
 
     @torch.inference_mode()
     def carry_out(self, forwards: Sequence[Forward]) -> None:
@@ -100,7 +112,7 @@ class LanguageModel:
         its own cache, and the weights are read once for all of them. A call that failed may be carried out again.
 
         Raises:
-            DecodeError: as `predict`.
+            DecodeError, SharedOutOfMemory: as `predict`.
         """
         if len(forwards) == 1:
             [one] = forwards
@@ -116,6 +128,12 @@ class LanguageModel:
         for one in forwards:
             if one.cache is not None:
                 one.cache.begin(one.start, one.start + one.length, one.num_commit)
+        logits = self._together(lambda: self._packed(forwards), sum(one.length for one in forwards))
+        for one, own in zip(forwards, logits, strict=True):
+            one.logits = own
+
+    def _packed(self, forwards: Sequence[Forward]) -> Sequence[Tensor]:
+        """The logits of several calls, from one pass."""
         windows = [self._window(one.tokens, one.start, one.cache, one.visibility, None) for one in forwards]
         tokens = torch.cat([one.tokens for one in forwards], dim=1)
         hidden = self.network(tokens.to(self.device, non_blocking=True), windows=windows)
@@ -124,9 +142,16 @@ class LanguageModel:
             if one.cache is not None:
                 one.cache.stage_boundary(part)
             rows.append(self._rows(part, one.predict, one.start, one.cache))
-        logits = self.network.logits(torch.cat(rows, dim=1)).split([part.shape[1] for part in rows], dim=1)
-        for one, own in zip(forwards, logits, strict=True):
-            one.logits = own
+        return self.network.logits(torch.cat(rows, dim=1)).split([part.shape[1] for part in rows], dim=1)
+
+    def _together(self, work: Callable[[], ResultT], num_rows: int) -> ResultT:
+        """Do a pass over so many tokens; where others do their parts, all come through it or none."""
+        steps = self.network.steps
+        if steps is None:
+            return work()
+        from lopa_bench.models.tensor_parallel import exchanges_of
+
+        return steps.take(work, exchanges_of(self.network, num_rows), self.device)
 
     def _window(
         self,

@@ -15,6 +15,7 @@ from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.rotary import Rotary, in_halves_on_cpu, rotate
 
 if TYPE_CHECKING:
+    from lopa_bench.models.shared_steps import SharedSteps
     from lopa_bench.models.tensor_parallel import VocabularyPart
 
 
@@ -173,10 +174,12 @@ class Transformer(nn.Module):
 
     Attributes:
         vocabulary: the ids that this process has logits for, where several hold the network together; None for all.
+        steps: what the processes do together then.
         num_local_kv_heads: key/value heads that this process computes.
     """
 
     vocabulary: VocabularyPart | None = None
+    steps: SharedSteps | None = None
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

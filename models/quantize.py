@@ -48,6 +48,7 @@ class QuantizedLinear(nn.Module):
     def __init__(self, linear: nn.Linear, kernel: str) -> None:
         super().__init__()
         self.group: TensorGroup | None = linear.group if isinstance(linear, RowLinear) else None
+        self.gathers_scales = self.group is not None
         self.kernel = kernel
         weight = linear.weight.detach().to(torch.float32)
         scale = _scale(weight, self.group)

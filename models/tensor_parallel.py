@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from lopa_bench.errors import ConfigError
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.network import Transformer
+from lopa_bench.models.shared_steps import Exchange, SharedSteps
 
 COLUMN = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
 ROW = ("o_proj", "down_proj")
@@ -141,6 +142,7 @@ class RowLinear(nn.Linear):
     """A projection whose inputs are spread over the group: each multiplies its own, one sum joins them."""
 
     group: TensorGroup
+    gathers_scales = False
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [..., own inputs] to the whole output, on every process."""
@@ -153,13 +155,14 @@ class PartEmbedding(nn.Embedding):
     """An embedding whose ids are spread over the group: each looks up its own, one sum joins them."""
 
     part: VocabularyPart
+    group: TensorGroup
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Rows [..., hidden_size] of ids [...], on every process."""
         own = (tokens >= self.part.start) & (tokens < self.part.stop)
         rows = F.embedding((tokens - self.part.start).where(own, 0), self.weight)
         rows = rows * own.unsqueeze(-1)
-        self.part.group.all_reduce(rows)
+        self.group.all_reduce(rows)
         return rows
 
 
@@ -175,6 +178,7 @@ def split(network: Transformer, group: TensorGroup) -> dict[str, Part]:
     config = network.config
     check_tensor_parallel(config, group.size)
     parts = partition(config, group.rank, group.size)
+    steps = SharedSteps(group)
     vocabulary = VocabularyPart(group, *span_of(config.vocab_size, group.rank, group.size), config.vocab_size)
     for name, part in parts.items():
         owner, _, leaf = name.rpartition(".")
@@ -184,12 +188,25 @@ def split(network: Transformer, group: TensorGroup) -> dict[str, Part]:
         setattr(module, leaf, nn.Parameter(torch.empty(shape, device="meta"), requires_grad=False))
         last = owner.rpartition(".")[2]
         if last in ROW:
-            _become(module, RowLinear, group=group)
+            _become(module, RowLinear, group=steps)
         elif last == "embed":
-            _become(module, PartEmbedding, part=vocabulary)
-    network.vocabulary = vocabulary
+            _become(module, PartEmbedding, part=vocabulary, group=steps)
+    network.vocabulary, network.steps = vocabulary, steps
     network.num_local_kv_heads = len(key_value_heads(config, group.rank, group.size))
     return parts
+
+
+def exchanges_of(network: Transformer, num_rows: int) -> list[Exchange]:
+    """What a forward over so many tokens exchanges: the embedding's sum, then two of every layer."""
+    dtype = network.embed.weight.dtype
+    whole = Exchange(True, (num_rows, network.config.hidden_size), dtype)
+    found = [whole]
+    for layer in network.layers:
+        for projection in (layer.attention.o_proj, layer.mlp.down_proj):
+            if projection.gathers_scales:
+                found.append(Exchange(False, (num_rows, 1), torch.float32))
+            found.append(whole)
+    return found
 
 
 def _become(module: nn.Module, kind: type[nn.Module], **attributes: Any) -> None:

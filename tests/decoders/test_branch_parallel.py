@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,54 +9,18 @@ from typing import Any
 import pytest
 import torch
 from fakes_models import tiny_model
+from threads import FakeCommunicator, Meeting
 from torch import Tensor
 
 from lopa_bench.decoders import branch_parallel
-from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup, Exchange, share_of
+from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup, share_of
 from lopa_bench.decoders.registry import create
 from lopa_bench.decoders.rounds import Round
 from lopa_bench.errors import CommunicationError, ConfigError, DecodeError, NaNLogits
+from lopa_bench.models.exhaustion import SharedOutOfMemory
 
 PROMPT = [5, 9, 4, 7, 3]
 OPTIONS = {"max_new_tokens": 24, "block_size": 4, "tau_conf": 0.6, "early_stop": False}
-
-
-class Meeting:
-    """What the threads of one fake group share."""
-
-    def __init__(self, size: int) -> None:
-        self.barrier = threading.Barrier(size, timeout=30)
-        self.parts: list[Any] = [None] * size
-        self.num_broadcast = 0
-
-
-class FakeCommunicator:
-    """Collectives between threads."""
-
-    def __init__(self, meeting: Meeting, rank: int) -> None:
-        self.meeting, self.rank, self.size = meeting, rank, len(meeting.parts)
-
-    def all_gather(self, part: Tensor) -> Tensor:
-        self.meeting.parts[self.rank] = part
-        self.meeting.barrier.wait()
-        stacked = torch.stack(self.meeting.parts)
-        self.meeting.barrier.wait()
-        return stacked
-
-    def start(self) -> None:
-        pass
-
-    def finish(self) -> list[Exchange]:
-        return []
-
-    def broadcast(self, tensor: Tensor, source: int) -> None:
-        self.meeting.parts[self.rank] = tensor
-        self.meeting.barrier.wait()
-        if self.rank == source:
-            self.meeting.num_broadcast += 1
-        else:
-            tensor.copy_(self.meeting.parts[source])
-        self.meeting.barrier.wait()
 
 
 def decode(model: Any, options: dict[str, Any], group: BranchGroup | None = None) -> tuple[list[int], list[Round]]:
@@ -175,7 +138,7 @@ def test_a_cache_that_one_process_cannot_make_is_told_in_the_first_exchange() ->
         decoder.decode(PROMPT).run()
 
     results, _ = on_ranks(3, work)
-    assert all(isinstance(one, torch.OutOfMemoryError) for one in results), results
+    assert all(isinstance(one, SharedOutOfMemory) for one in results), results
 
 
 class NoMemory:

@@ -115,14 +115,23 @@ def failure_table() -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "rank", "decoder"),
-    [("raise", 1, "lopa"), ("stop", 0, "lopa"), ("kill", 1, "d2f"), ("loop", 0, "d2f"), ("nan", 1, "lopa")],
+    ("kind", "rank", "decoder", "more"),
+    [
+        ("raise", 1, "lopa", {}),
+        ("stop", 0, "lopa", {}),
+        ("kill", 1, "d2f", {}),
+        ("loop", 0, "d2f", {}),
+        ("nan", 1, "lopa", {}),
+        ("memory", 1, "d2f", {"tensor": 2}),
+        ("memory-between", 1, "lopa", {"tensor": 2}),
+        ("memory", 3, "lopa", {"tensor": 2, "devices": 4, "call": 12}),
+    ],
 )
 def test_a_faulty_process_ends_the_job_in_time_with_one_sentence_or_costs_one_answer(
-    kind: str, rank: int, decoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, rank: int, decoder: str, more: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("FAULT", "FAULT_FOLDER"):
         monkeypatch.setenv(name, os.environ.get(name, ""))  # put back at the end
     table = failure_table()
-    outcome = table.trial(table.Fault(kind, rank, decoder), tmp_path)
+    outcome = table.trial(table.Fault(kind, rank, decoder, **more), tmp_path)
     assert outcome.broken == (), outcome
