@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -77,7 +76,7 @@ def read_sweep(root: Path | str, name: str) -> SweepRecord:
     with jsonl.sentence_on_os_error("read", file):
         content = file.read_bytes()
     try:
-        raw = json.loads(content)
+        raw = jsonl.parse_json(content)
     except ValueError as error:
         raise ResultsError(f"{file} is damaged: {error}") from error
     if isinstance(raw, dict) and isinstance(version := raw.get("schema_version"), int) and version > SWEEP_VERSION:
@@ -103,13 +102,24 @@ def named_runs(
 
 
 def sweep_runs(root: Path | str, name: str) -> list[StoredRun]:
-    """Return the runs of a sweep's cells, in their order, each once.
+    """Return the runs of a sweep's cells, in their order, each once, with the answers to what the sweep asked alone.
+
+    A stored run that a cell took over may hold more problems than the sweep's other cells.
 
     Raises:
         ResultsError: no such sweep, or a run of it was removed.
     """
     record = read_sweep(root, name)
-    folders = dict.fromkeys(cell.run for cell in record.cells if cell.run is not None)
-    if not folders:
+    asked: dict[str, set[str]] = {}
+    for cell in record.cells:
+        if cell.run is not None:
+            asked.setdefault(cell.run, set()).update(cell.asked)
+    if not asked:
         raise ResultsError(f"sweep '{record.name}' has no runs yet; `lopa-bench sweep` makes them")
-    return [load_run(folder, root) for folder in folders]
+    return [_cut(load_run(folder, root), ids) for folder, ids in asked.items()]
+
+
+def _cut(run: StoredRun, asked: set[str]) -> StoredRun:
+    if not asked or all(one.id in asked for one in run.samples):
+        return run
+    return run.holding(one for one in run.samples if one.id in asked)

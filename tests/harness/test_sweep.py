@@ -18,6 +18,7 @@ from lopa_bench.harness.sweeps.grid import cells_of
 from lopa_bench.harness.sweeps.plan import Paces, PlannedCell, duration, plan_cells, plan_table, stored_paces
 from lopa_bench.harness.sweeps.sweep import Outcome, SilentListener, has_failed, result_table, run_sweep
 from lopa_bench.harness.sweeps.trial import try_out
+from lopa_bench.results.reports.runs import groups_of
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import list_runs
 from lopa_bench.results.sweeps import named_runs, read_sweep, sweep_file, sweep_names, sweep_runs
@@ -193,6 +194,15 @@ def test_other_commands_take_a_sweeps_runs(plan: Plan, go: Any, tmp_path: Path) 
     assert [run.record.number for run in named_runs(["1", "1"], root)] == [1, 1]
     with pytest.raises(ResultsError, match="did you mean 'mini-code'"):
         named_runs([], root, sweep="small", task="mini-cod")
+
+
+def test_other_commands_take_of_a_larger_run_what_the_sweep_asked(plan: Plan, go: Any, tmp_path: Path) -> None:
+    go(plan(branches=1, limit=4), name="large")
+    go(plan())
+    assert [len(run.samples) for run in sweep_runs(tmp_path / "runs", "small")] == [2, 2, 2]
+    [group] = groups_of(named_runs([], tmp_path / "runs", sweep="small"))
+    assert group.num_problems == 2 and not group.aside
+    assert [len(run.samples) for run in named_runs(["1"], tmp_path / "runs")] == [4]
 
 
 def test_figures_are_of_the_problems_asked_though_the_run_holds_more(plan: Plan, go: Any) -> None:
