@@ -82,7 +82,12 @@ def check(
     bounds = bounds_from(max_drop, tpf, forwards, tps)
     accepted = _read(baseline, stage)
     options = checking.CheckOptions(
-        bounds, stage, all_cells, lambda record: find_noise(runs_dir, record), _again(remeasure, runs_dir)
+        bounds,
+        stage,
+        all_cells,
+        lambda record: find_noise(runs_dir, record),
+        _again(remeasure, runs_dir),
+        "was named" if runs else f"is in {runs_dir}",
     )
     found, unreadable = _runs(runs, runs_dir)
     verdict = checking.check(accepted, found, options, unreadable)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from lopa_bench.errors import PrerequisiteError, ResultsError
 from lopa_bench.results.comparison.bounds import Bounds
-from lopa_bench.results.comparison.differences import INCIDENTAL
+from lopa_bench.results.comparison.differences import INCIDENTAL, show
 from lopa_bench.results.comparison.load import load_of
 from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.metrics import METRICS
@@ -83,6 +83,11 @@ class Baseline(Record):
     stages: dict[str, Stage] = Field(default_factory=dict)
     cells: dict[str, Cell] = Field(default_factory=dict)
 
+    @property
+    def records(self) -> dict[str, RunRecord]:
+        """The record of every cell, by its name."""
+        return {name: cell.run for name, cell in self.cells.items()}
+
 
 def current_definitions() -> dict[str, int]:
     """Return the versions of the definitions that a baseline rests on."""
@@ -94,8 +99,16 @@ def cell_name(record: RunRecord) -> str:
 
     Defaults are not in it: a default that has changed is the same cell with other figures, which is what a gate is for.
     """
+    return " ".join([*_main_words(record), *(f"{name}={value}" for name, value in _asked(record).items())])
+
+
+def _main_words(record: RunRecord) -> tuple[str, str, str]:
+    return record.task.name, record.decoder.name, record.model.name
+
+
+def _asked(record: RunRecord) -> dict[str, Any]:
+    """Return what a run was asked that makes its cell, by flag, file or preset; a preset stands for its values."""
     settings = record.configuration
-    words = [record.task.name, record.decoder.name, record.model.name]
     asked = {
         name: one.value
         for name, one in sorted(settings.items())
@@ -103,7 +116,41 @@ def cell_name(record: RunRecord) -> str:
     }
     if asked.get("preset"):
         asked = {name: value for name, value in asked.items() if settings[name].origin != "preset" or name == "preset"}
-    return " ".join([*words, *(f"{name}={value}" for name, value in asked.items())])
+    return asked
+
+
+def cell_for(cells: Mapping[str, RunRecord], record: RunRecord) -> str:
+    """Return under which name of `cells` a run belongs, or its own name where it is of none.
+
+    Saying a default in so many words is asking for the same: without a cell of its own name, a run is of the only one
+    that has the same values for whatever either of them was asked.
+    """
+    name = cell_name(record)
+    if name in cells:
+        return name
+    alike = [known for known, other in cells.items() if _is_alike(other, record) and not _apart(other, record)]
+    return alike[0] if len(alike) == 1 else name
+
+
+def nearest_cell(cells: Mapping[str, RunRecord], record: RunRecord) -> str:
+    """Return words on the cell of the same task, decoder and model that differs least from a run; empty without any."""
+    alike = {name: _apart(other, record) for name, other in cells.items() if _is_alike(other, record)}
+    if not alike:
+        return ""
+    name = min(alike, key=lambda one: len(alike[one]))
+    return f"the nearest is {name}" + (f" ({', '.join(alike[name])})" if alike[name] else "")
+
+
+def _is_alike(one: RunRecord, other: RunRecord) -> bool:
+    return _main_words(one) == _main_words(other)
+
+
+def _apart(one: RunRecord, other: RunRecord) -> list[str]:
+    """Return the settings that either was asked for and that are not the same in both."""
+    values = [{name: setting.value for name, setting in record.configuration.items()} for record in (one, other)]
+    names = sorted({*_asked(one), *_asked(other)})
+    pairs = [(name, values[0].get(name), values[1].get(name)) for name in names]
+    return [f"{name}: {show(before)} vs {show(after)}" for name, before, after in pairs if before != after]
 
 
 def short_hash(text: str) -> str:
@@ -175,9 +222,11 @@ def accept(
         raise ResultsError("the baseline's figures have other definitions than this version's; write a new file")
     sides: dict[str, list[Side]] = {}
     require_once(runs)
+    known = {} if baseline is None else baseline.records
     for run in runs:
         require_acceptable(run)
-        sides.setdefault(cell_name(run.record), []).append(Side(run.record, run.samples))
+        name = cell_for({**known, **{name: group[0].record for name, group in sides.items()}}, run.record)
+        sides.setdefault(name, []).append(Side(run.record, run.samples))
     new = {name: cell_of(group) for name, group in sides.items()}
     old = baseline or Baseline(definitions=definitions)
     return old.model_copy(

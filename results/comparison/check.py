@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from lopa_bench.results.comparison.baseline import Baseline, cell_name
+from lopa_bench.results.comparison.baseline import Baseline, cell_for
 from lopa_bench.results.comparison.bounds import Bounds
 from lopa_bench.results.comparison.gates import GateResult, Outcome, bounds_for, check_run
 from lopa_bench.results.comparison.noise import NoiseCell
@@ -49,7 +49,7 @@ class CheckOptions:
 
     `bounds` are the command line's, `stage` names the baseline's whose bounds fill the gaps. `all_cells` makes a cell
     of the baseline without a run a failure. `find_noise` looks up the machine's noise floor. `remeasure` runs a cell
-    anew, some times; a slow one is judged by that instead before it fails.
+    anew, some times; a slow one is judged by that instead before it fails. `looked_at` says which runs there were.
     """
 
     bounds: Bounds = field(default_factory=Bounds)
@@ -57,6 +57,7 @@ class CheckOptions:
     all_cells: bool = False
     find_noise: FindNoise = lambda record: None
     remeasure: Remeasure | None = None
+    looked_at: str = "is there"
 
 
 def check(
@@ -70,8 +71,9 @@ def check(
     `unreadable` are runs that cannot be judged, by name with the reason: each is a failure.
     """
     by_cell: dict[str, list[StoredRun]] = {}
+    records = baseline.records
     for run in {run.path.resolve(): run for run in runs}.values():
-        by_cell.setdefault(cell_name(run.record), []).append(run)
+        by_cell.setdefault(cell_for(records, run.record), []).append(run)
     results = [
         GateResult("unknown", name, "run", Outcome.REGRESSED, reason=f"it cannot be read: {reason}")
         for name, reason in unreadable.items()
@@ -82,7 +84,7 @@ def check(
     if options.all_cells:
         results += [GateResult(name, "-", "run", Outcome.REGRESSED, reason="no run of this cell") for name in absent]
         absent = []
-    notes = (f"not checked, as there is no run of them: {', '.join(absent)}",) if absent else ()
+    notes = (f"not checked, as no run of them {options.looked_at}: {', '.join(absent)}",) if absent else ()
     return Verdict(tuple(results), notes)
 
 

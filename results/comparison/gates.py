@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lopa_bench.errors import NotComparable, nearest
-from lopa_bench.results.comparison.baseline import Baseline, Cell, figures_of
+from lopa_bench.results.comparison.baseline import Baseline, Cell, figures_of, nearest_cell
 from lopa_bench.results.comparison.bounds import DEFAULT_BOUNDS, ROUNDING, Bounds
 from lopa_bench.results.comparison.differences import semantic
 from lopa_bench.results.comparison.gate_inputs import (
@@ -77,8 +77,9 @@ def check_run(
         return one(Outcome.REGRESSED, "run", broken)
     cell = baseline.cells.get(name)
     if cell is None:
-        advice = "accept it with `lopa-bench baseline accept`"
-        return one(Outcome.NOT_COMPARABLE, "baseline", f"the baseline has no cell of this name; {advice}")
+        near = nearest_cell(baseline.records, run.record)
+        words = ["the baseline has no cell of these settings", near, "accept it with `lopa-bench baseline accept`"]
+        return one(Outcome.NOT_COMPARABLE, "baseline", "; ".join(word for word in words if word))
     obstacle = why_not_comparable(baseline, cell, run)
     if obstacle is not None:
         return one(Outcome.NOT_COMPARABLE, "problems", obstacle)

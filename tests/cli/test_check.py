@@ -185,7 +185,8 @@ def test_what_cannot_be_accepted(call: Any, accepted: Path, words: list[str], ex
 def test_a_run_without_its_own_cell_is_not_comparable(call: Any, accepted: Path) -> None:
     store(accepted, run=record(decoder="d2f"))
     code, out, _ = call(*CHECK, "last")
-    assert code == 3 and "no cell of this name" in out
+    assert code == 3 and "no cell of these settings" in out
+    assert "not checked, as no run of them was named: mini-maths lopa" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("words", [["-h"], ["accept", "-h"]])

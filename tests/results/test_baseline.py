@@ -16,7 +16,9 @@ from lopa_bench.results.comparison.baseline import (
     Baseline,
     Stage,
     accept,
+    cell_for,
     cell_name,
+    nearest_cell,
 )
 from lopa_bench.results.comparison.baseline_file import read_baseline, write_baseline
 from lopa_bench.results.comparison.bounds import Bound, Bounds
@@ -89,6 +91,22 @@ def test_cells_are_named_by_what_was_asked_for() -> None:
     assert cell_name(record(options={"tau_conf": 0.5})) == NAME  # a changed default is the same cell
     preset = record(settings={"preset": "p"}, origins={"preset": "flag", "branches": "preset", "tau_conf": "flag"})
     assert cell_name(preset) == f"{NAME} preset=p tau_conf=0.9"
+
+
+def test_a_default_that_is_said_is_the_cell_without_it(tmp_path: Path) -> None:
+    plain, said = record(), record(origins={"branches": "flag"})
+    other = record(options={"branches": 4}, origins={"branches": "flag"})
+    dtype = record(settings={"dtype": "bfloat16"}, origins={"dtype": "flag"})
+    cells = {cell_name(plain): plain, cell_name(other): other}
+    assert cell_for(cells, said) == NAME and cell_for(cells, other) == f"{NAME} branches=4"
+    assert cell_for({f"{NAME} branches=8": said}, plain) == f"{NAME} branches=8"
+    assert cell_for(cells, dtype) == f"{NAME} dtype=bfloat16"
+    assert cell_for(cells, record(options={"tau_conf": 0.5}, origins={"branches": "flag"})) == NAME
+    assert nearest_cell(cells, dtype) == f"the nearest is {NAME} (dtype: auto vs bfloat16)"
+    assert nearest_cell(cells, record(decoder="d2f")) == ""
+    first = accepted(store(tmp_path, run=plain))
+    assert list(accepted(store(tmp_path, run=said), old=first).cells) == [NAME]
+    assert len(accepted(store(tmp_path, run=said), store(tmp_path, run=plain)).cells[f"{NAME} branches=8"].speeds) == 2
 
 
 def test_a_diff_shows_problem_by_problem(tmp_path: Path) -> None:

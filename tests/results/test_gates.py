@@ -168,7 +168,11 @@ def test_a_score_that_is_no_number_in_memory_fails_too() -> None:
         ({"run": record(task={"metric": "flexible"})}, "the task's metric is flexible, the baseline's exact_match"),
         ({"run": record(task={"num_available": 378})}, "378 problems, the baseline's 400"),
         ({"answers": [sample(99)]}, "no problem is in the baseline"),
-        ({"run": record(decoder="d2f")}, "the baseline has no cell of this name"),
+        ({"run": record(decoder="d2f")}, "the baseline has no cell of these settings; accept it"),
+        (
+            {"run": record(options={"branches": 4}, origins={"branches": "flag"})},
+            "no cell of these settings; the nearest is mini-maths lopa bundled:d2f (branches: 8 vs 4); accept it",
+        ),
         ({"edit": {"definitions": {"tpf": 0}}}, "the definition of"),
     ],
 )
