@@ -226,7 +226,7 @@ def main() -> int:
         print(rows[-1], *broken, file=sys.stderr, flush=True)
     columns = [
         Column("fault", "fault"), Column("rank", "on rank"), Column("shared", "shared"), Column("times", "times"),
-        Column("longest", "longest s to the end"), Column("kept", "all promises kept"),
+        Column("longest", "longest s to the end", 1), Column("kept", "all promises kept"),
     ]  # fmt: skip
     from lopa_bench.cli.options import print_table
 
