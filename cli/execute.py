@@ -128,7 +128,8 @@ def execute(spec: RunSpec, format: str, *, live: bool = False) -> None:
         try:
             result = run(spec, terminal if speaks() else None)
         except KeyboardInterrupt:
-            raise Stopped(f"stopped: {terminal.outlook(fresh=spec.fresh)}") from None
+            outlook = terminal.outlook(fresh=spec.fresh) if speaks() else "rank 0 says what is stored"
+            raise Stopped(f"stopped: {outlook}") from None
         if not speaks():
             return
         print_result(result, format)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,6 +155,8 @@ class _Layers:
     def put(self, origin: Origin, values: Mapping[str, Any]) -> None:
         """Lay `values` over what is there; a None is no value."""
         for name, value in values.items():
+            if isinstance(value, float) and not isfinite(value):
+                raise ConfigError(f"--{name.replace('_', '-')} {value} is no number that a run can have")
             if value is not None or name not in self.found:
                 plain = str(value) if isinstance(value, Path) else value
                 self.found[name] = Setting(value=plain, origin=origin if value is not None else "default")

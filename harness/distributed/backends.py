@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import MutableMapping
-from dataclasses import dataclass
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
 
 from lopa_bench.errors import PrerequisiteError
 
-HCCL_TIMEOUTS = ("HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT")
-"""Seconds that HCCL waits for a connection and for an operation: variables of its own, beside the group's timeout."""
+HCCL_TIMEOUTS = {"HCCL_CONNECT_TIMEOUT": range(120, 7201), "HCCL_EXEC_TIMEOUT": range(68, 17341, 68)}
+"""Seconds that HCCL waits for a connection and for an operation: variables of its own, beside the group's timeout.
+
+The values are what every generation of Atlas takes (CANN 8.5, environment variables): the oldest counts operations in
+steps of 68 seconds, and none allows less than 120 for a connection.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +25,27 @@ class CommBackend:
         device: the kind of device whose memory it reads.
         name: as torch.distributed knows it.
         package: what must be imported first, None for what torch has itself.
-        timeouts: environment variables that bound its waiting, which must be set before its first use.
+        timeouts: environment variables that bound its waiting, which must be set before its first use, with the
+            seconds that each can have.
     """
 
     device: str
     name: str
     package: str | None = None
-    timeouts: tuple[str, ...] = ()
+    timeouts: Mapping[str, range] = field(default_factory=dict)
 
     def prepare(self, timeout_s: float, environment: MutableMapping[str, str] = os.environ) -> None:
         """Import what it needs and bound its waiting; a timeout that the user has set stays.
 
+        Each becomes the shortest that it can have and that is no shorter than `timeout_s`, so that the group's own
+        timeout and the launcher, who say more, come first.
+
         Raises:
             PrerequisiteError: its package is missing.
         """
-        for variable in self.timeouts:
-            environment.setdefault(variable, str(max(1, round(timeout_s))))
+        for variable, allowed in self.timeouts.items():
+            long_enough = (seconds for seconds in allowed if seconds >= timeout_s)
+            environment.setdefault(variable, str(next(long_enough, allowed[-1])))
         if self.package is None:
             return
         try:
@@ -64,7 +73,7 @@ class CommBackend:
 
     def timeout_words(self, environment: MutableMapping[str, str] = os.environ) -> str:
         """Its own timeouts and where they come from."""
-        return ", ".join(f"{name}={environment.get(name, 'set to --comm-timeout')}" for name in self.timeouts)
+        return ", ".join(f"{name}={environment.get(name, 'set by --comm-timeout')}" for name in self.timeouts)
 
 
 BACKENDS = {

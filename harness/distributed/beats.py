@@ -5,8 +5,12 @@ A rank writes down what it is about; its launcher sees who stopped writing, and 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import shutil
+import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -14,7 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FOLDER = "LOPA_BENCH_RANKS"
+FOLDER_PREFIX = "lopa-bench-ranks-"
 PARENT = "LOPA_BENCH_PARENT"
+PR_SET_PDEATHSIG = 1
 WIDTH = 240
 COMPUTING, BETWEEN = "computing", "between answers"
 PARENT_CHECK_S = 0.5
@@ -118,12 +124,20 @@ def ending_of(folder: Path, rank: int) -> Ending | None:
 
 
 def die_with_parent(environment: Mapping[str, str] = os.environ) -> None:
-    """End this process as soon as its launcher is gone, however that one ended and whatever this one does."""
-    parent = int(environment[PARENT])
+    """End this process as soon as its launcher is gone, however that one ended and whatever this one does.
+
+    What the launcher can no longer clear away, the ranks' folder, goes too.
+    """
+    parent, folder = int(environment[PARENT]), Path(environment[FOLDER])
+    if sys.platform == "linux":
+        # A stopped process would never see it: the launcher's end wakes it.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_CHECK_S)
+        if folder.name.startswith(FOLDER_PREFIX):
+            shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, name="launcher-watch", daemon=True).start()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.errors import CommunicationError, LopaBenchError, Stopped
-from lopa_bench.harness.distributed.beats import FOLDER, PARENT, VERDICT, Ending, ending_of, last_sign
+from lopa_bench.harness.distributed.beats import FOLDER, FOLDER_PREFIX, PARENT, VERDICT, Ending, ending_of, last_sign
 from lopa_bench.harness.distributed.mesh import RENDEZVOUS
 from lopa_bench.harness.distributed.watch import Watch
 
@@ -56,7 +56,7 @@ def launch(
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std, start_processes
 
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    scratch = Path(tempfile.mkdtemp(prefix="lopa-bench-ranks-"))
+    scratch = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     quiet = dict.fromkeys(range(1, num_ranks), Std.ALL)
     with _own_signals():
         context = start_processes(
@@ -168,6 +168,8 @@ def _cause(codes: dict[int, int | None], scratch: Path, watch: Watch) -> LopaBen
 
 def _as_error(rank: int, ending: Ending, size: int, scratch: Path) -> LopaBenchError:
     """A rank's own error: a user's mistake as it is, anything else with the rank and where it was."""
+    if ending.kind == Stopped.__name__:  # by a signal to it alone, or the launcher would have stopped them all
+        return CommunicationError(f"rank {rank} of {size} was ended by SIGINT ({last_sign(scratch, rank)}); {GO_ON}")
     if ending.code != CommunicationError.exit_code:
         error = LopaBenchError(ending.sentence)
         error.exit_code = ending.code

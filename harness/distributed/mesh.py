@@ -26,6 +26,8 @@ AXES = ("dp", "bp", "tp")
 RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
 START_S = 120.0
 REACH_PAUSE_S = 0.2
+MOST_RANKS = 1 << 20
+AT_HOME = "start it by torchrun, or unset RANK and WORLD_SIZE to run alone"
 PATIENCE_S = 3600.0
 """For what takes one process much longer than another: starting, reading weights, judging programs."""
 
@@ -59,26 +61,66 @@ def shape_of(
         raise ConfigError(f"--branch-parallel {branch} spreads lopa's branches; decoder {decoder} has none")
     known = (data or 1) * (branch or 1) * (tensor or 1)
     if devices % known:
+        alone = f"; --devices {known} starts as many processes" if devices == 1 else ""
         raise ConfigError(
-            f"{devices} devices cannot be {data or 1} (data) x {branch or 1} (branch) x {tensor or 1} (tensor)"
+            f"{_devices(devices)} cannot be {data or 1} (data) x {branch or 1} (branch) x {tensor or 1} (tensor): the "
+            f"product must divide the number of devices{alone}"
         )
     rest = devices // known
     to_branches = decoder == "lopa" and branch is None
     if rest > 1 and not to_branches and data is not None:
-        raise ConfigError(f"{devices} devices, but data x branch x tensor parallelism uses {known} of them")
+        raise ConfigError(
+            f"{devices} devices, but data x branch x tensor parallelism uses {known} of them; --devices {known} or "
+            "larger sizes use all"
+        )
     return MeshShape(
         (data or 1) * (1 if to_branches else rest), (branch or 1) * (rest if to_branches else 1), tensor or 1
     )
 
 
+def _devices(count: int) -> str:
+    return f"{count} device{'' if count == 1 else 's'}"
+
+
 def world_of(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Ranks of the job that this process was started in, by torchrun or our own launcher; None when it is alone."""
+    """Ranks of the job that this process was started in, by torchrun or our own launcher; None when it is alone.
+
+    Raises:
+        ConfigError: the environment's variables tell of no job that can be.
+    """
     if "RANK" not in environment or "WORLD_SIZE" not in environment:
         return None
-    try:
-        return int(environment["WORLD_SIZE"])
-    except ValueError:
-        raise ConfigError(f"WORLD_SIZE={environment['WORLD_SIZE']!r} in the environment is no number") from None
+    size = _variable(environment, "WORLD_SIZE", range(1, MOST_RANKS))
+    _variable(environment, "RANK", range(size))
+    size_here = size
+    if "LOCAL_WORLD_SIZE" in environment:
+        size_here = _variable(environment, "LOCAL_WORLD_SIZE", range(1, size + 1))
+    if "LOCAL_RANK" in environment:
+        _variable(environment, "LOCAL_RANK", range(size_here))
+    return size
+
+
+def _variable(environment: Mapping[str, str], name: str, allowed: range) -> int:
+    """A number that a launcher gives."""
+    value = environment[name]
+    if not value.strip().lstrip("-").isdecimal():
+        raise ConfigError(f"{name}={value!r} in the environment is no number; {AT_HOME}")
+    if int(value) not in allowed:
+        raise ConfigError(
+            f"{name}={value} in the environment is not within {allowed.start} to {allowed.stop - 1}; {AT_HOME}"
+        )
+    return int(value)
+
+
+def _check_meeting_point(environment: Mapping[str, str]) -> None:
+    """Refuse a job whose processes cannot know where to meet."""
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environment.get(name)]
+    if missing:
+        raise ConfigError(
+            f"RANK={environment['RANK']} and WORLD_SIZE={environment['WORLD_SIZE']} in the environment tell of a job "
+            f"of several processes, but {' and '.join(missing)}, where they meet, is not set; {AT_HOME}"
+        )
+    _variable(environment, "MASTER_PORT", range(1, 1 << 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +177,7 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
     """Join the job's processes; the device is set from the local rank first, as NCCL wants.
 
     Raises:
-        ConfigError: the mesh has another number of ranks than the job.
+        ConfigError: the mesh has another number of ranks than the job, or nothing says where the ranks meet.
         PrerequisiteError: more ranks than devices here.
         CommunicationError: the others cannot be reached.
     """
@@ -147,10 +189,12 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         raise ConfigError(
             f"the job has {size} ranks, but {shape.data} x {shape.branch} x {shape.tensor} were asked for"
         )
+    method = environment.get(RENDEZVOUS, "env://")
+    if method == "env://":
+        _check_meeting_point(environment)
     backend = BACKENDS[device_type]
     backend.prepare(timeout_s)
     device = backend.take_device(int(environment.get("LOCAL_RANK", rank)))
-    method = environment.get(RENDEZVOUS, "env://")
     timeout = timedelta(seconds=timeout_s)
     try:
         store = _store(method, rank, size, timeout)

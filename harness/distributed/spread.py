@@ -12,6 +12,7 @@ from lopa_bench.harness.distributed.mesh import MeshShape, check_protocol, shape
 from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
 
+MOST_TIMEOUT_S = 7 * 86_400.0  # the engine counts milliseconds in 32 bits
 ONE_DEVICE_FLAGS = {"branch_parallel": "branch", "tensor_parallel": "tensor", "data_parallel": "data"}
 
 
@@ -38,8 +39,11 @@ def settle(settings: Settings, device: str, environment: Mapping[str, str] = os.
     shape = shape_of(size, decoder, **asked)
     check_protocol(str(settings["cache_protocol"]))
     timeout_s = float(settings["comm_timeout"])
-    if timeout_s <= 0:
-        raise ConfigError(f"--comm-timeout {timeout_s:g} is no time to wait for another process; give seconds above 0")
+    if not 0 < timeout_s <= MOST_TIMEOUT_S:
+        raise ConfigError(
+            f"--comm-timeout {timeout_s:g} is no time to wait for another process; give seconds above 0, at most "
+            f"{MOST_TIMEOUT_S:.0f}"
+        )
     spread = Spread(shape, str(settings["cache_protocol"]), timeout_s, tuple(_notes(settings, shape)))
     if size > 1:
         _check(settings, spread, device, int(environment.get("LOCAL_WORLD_SIZE", size)))
@@ -55,7 +59,10 @@ def is_head(shape: MeshShape, environment: Mapping[str, str] = os.environ) -> bo
 def _size(settings: Settings, world_size: int | None) -> int:
     devices = _count(settings, "devices")
     if world_size is not None and devices is not None and devices != world_size:
-        raise ConfigError(f"--devices {devices} was given, but this job was started with {world_size} processes")
+        raise ConfigError(
+            f"--devices {devices} was given, but the environment (WORLD_SIZE) says that this job was started "
+            f"with {world_size}; leave --devices out under torchrun, or unset RANK and WORLD_SIZE to run alone"
+        )
     return world_size or devices or 1
 
 

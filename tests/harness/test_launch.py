@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -49,6 +50,25 @@ def test_a_rank_that_ends_in_error_takes_the_others_with_it_and_its_last_line_is
         launch([str(tmp_path)], 2, program=["-c", PLACES + ending])
     assert str(failed.value).startswith("rank 1 of 2 failed: no luck; what was finished is stored")
     assert not is_alive(int((tmp_path / "0").read_text()))
+
+
+def test_ranks_end_with_their_launcher_even_stopped_ones_and_leave_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    ending = "from lopa_bench.harness.distributed.beats import die_with_parent\ndie_with_parent()\n"
+    program = f"{PLACES}{ending}open(f'{{folder}}/{{rank}}', 'w').write(str(os.getpid()))\ntime.sleep(100)"
+    source = STOPPED.replace("FOLDER", repr(str(tmp_path))).replace("PROGRAM", repr(program))
+    launcher = subprocess.Popen([sys.executable, "-c", source])
+    pid_files = [tmp_path / "0", tmp_path / "1"]
+    wait_for(lambda: all(file.exists() and file.read_text() for file in pid_files))
+    pids = [int(file.read_text()) for file in pid_files]
+    assert list(tmp_path.glob("lopa-bench-ranks-*"))
+    os.kill(pids[1], signal.SIGSTOP)
+    launcher.kill()
+    launcher.wait(60)
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))
+    assert not list(tmp_path.glob("lopa-bench-ranks-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

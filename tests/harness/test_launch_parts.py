@@ -95,6 +95,10 @@ def test_an_error_of_its_own_is_the_cause_of_the_others_loss(tmp_path: Path) -> 
     write_ending("ConfigError", "no such model", 2, {FOLDER: str(tmp_path), "RANK": "1"})
     mistake = _cause({0: 1, 1: 2}, tmp_path, watch)
     assert (str(mistake), mistake.exit_code) == ("no such model", 2)
+    write_ending("Stopped", "stopped: nothing was generated yet", 130, {FOLDER: str(tmp_path), "RANK": "1"})
+    stopped = _cause({0: 1, 1: 130}, tmp_path, watch)
+    assert "rank 1 of 2 was ended by SIGINT (answer a, round 0, computing); what was finished" in str(stopped)
+    assert stopped.exit_code == 1
     assert ending_of(tmp_path, 5) is None
 
 

@@ -53,7 +53,12 @@ def test_devices_that_nobody_placed_go_to_branches_for_lopa_and_to_samples_other
         ({"decoder": "d2f", "data_parallel": 2}, "uses 2 of them"),
         ({"cache_protocol": "one"}, "'one' is not one of two-phase, single-phase"),
         ({"cache_protocol": "single-phase", "options": {"full_attention": True}}, "block-causal"),
+        ({"devices": None, "tensor_parallel": 2}, "1 device cannot be 1 (data) x 1 (branch) x 2 (tensor)"),
+        ({"devices": None, "tensor_parallel": 2}, "--devices 2 starts as many processes"),
         ({"comm_timeout": 0.0}, "--comm-timeout 0"),
+        ({"comm_timeout": 1e30}, "--comm-timeout 1e+30"),
+        ({"comm_timeout": float("nan")}, "--comm-timeout nan"),
+        ({"comm_timeout": float("inf")}, "--comm-timeout inf"),
         ({"device": "cpu", "decoder": "server", "base_url": "http://localhost:1/v1"}, "a server spreads its own work"),
     ],
     ids=str,
@@ -72,12 +77,45 @@ def test_one_phase_is_for_block_causal_runs_and_for_runs_without_keys() -> None:
 def test_the_environment_of_a_job_says_how_many_there_are() -> None:
     job = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
     assert spread(job, devices=None).shape == MeshShape(1, 2, 1)
-    with pytest.raises(ConfigError, match="--devices 4 was given, but this job was started with 2 processes"):
+    with pytest.raises(ConfigError, match=r"--devices 4 was given, but the environment .* started with 2; leave"):
         spread(job)
-    with pytest.raises(ConfigError, match="WORLD_SIZE='two'"):
-        spread({"RANK": "0", "WORLD_SIZE": "two"}, devices=None)
     with pytest.raises(ConfigError, match="the job has 2 ranks"):
         join(MeshShape(1, 4, 1), "cpu", 3.0, job)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE='two' in the environment is no number"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment is not within"),
+        ({"RANK": "first"}, "RANK='first' in the environment is no number"),
+        ({"RANK": "5"}, "RANK=5 in the environment is not within 0 to 1"),
+        ({"RANK": "-1"}, "RANK=-1 in the environment is not within 0 to 1"),
+        ({"LOCAL_RANK": ""}, "LOCAL_RANK='' in the environment is no number"),
+        ({"LOCAL_WORLD_SIZE": "3"}, "LOCAL_WORLD_SIZE=3 in the environment is not within 1 to 2"),
+    ],
+    ids=str,
+)
+def test_left_over_variables_that_tell_of_no_job_are_refused(variables: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        spread({"RANK": "0", "WORLD_SIZE": "2", **variables}, devices=None)
+    assert words in str(refused.value) and "unset RANK and WORLD_SIZE to run alone" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, "MASTER_ADDR and MASTER_PORT, where they meet, is not set"),
+        ({"MASTER_ADDR": "localhost"}, "but MASTER_PORT, where"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "abc"}, "MASTER_PORT='abc' in the environment is no number"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "70000"}, "MASTER_PORT=70000 in the environment is not within"),
+    ],
+    ids=str,
+)
+def test_a_job_without_a_place_to_meet_is_refused_at_once(variables: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        join(MeshShape(1, 2, 1), "cpu", 0.5, {"RANK": "1", "WORLD_SIZE": "2", **variables})
+    assert words in str(refused.value)
 
 
 def test_more_processes_than_devices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,13 +155,23 @@ def test_backends_are_known_by_the_device() -> None:
 
 
 def test_hccl_gets_its_own_timeouts_and_says_what_it_lacks() -> None:
-    place = {HCCL_TIMEOUTS[1]: "77"}
+    place = {"HCCL_EXEC_TIMEOUT": "77"}
     with pytest.raises(PrerequisiteError, match="hccl needs the package torch_npu"):
-        BACKENDS["npu"].prepare(30.0, place)
-    assert place == {"HCCL_CONNECT_TIMEOUT": "30", "HCCL_EXEC_TIMEOUT": "77"}
+        BACKENDS["npu"].prepare(300.0, place)
+    assert place == {"HCCL_CONNECT_TIMEOUT": "300", "HCCL_EXEC_TIMEOUT": "77"}
     CommBackend("cpu", "gloo").prepare(1.0, place)
     npu = next(one for one in environments.backends() if one.device == "npu")
     assert not npu.available and all(name in str(npu.why) for name in ("torch_npu", *HCCL_TIMEOUTS))
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "connect", "execute"), [(3.0, "120", "68"), (120.0, "120", "136"), (1e5, "7200", "17340")]
+)
+def test_hccl_gets_no_timeout_that_it_forbids(timeout_s: float, connect: str, execute: str) -> None:
+    place: dict[str, str] = {}
+    with pytest.raises(PrerequisiteError):
+        BACKENDS["npu"].prepare(timeout_s, place)
+    assert place == dict(zip(HCCL_TIMEOUTS, (connect, execute), strict=True))
 
 
 def test_a_port_where_nobody_listens_is_one_sentence() -> None:
