@@ -245,7 +245,7 @@ def _small(pairs: Sequence[Pair]) -> list[str]:
         return []
     if n < needed:
         return [f"n = {n}: too few problems for any difference in accuracy to be told from chance (it takes {needed})"]
-    return [f"n = {n}: no difference in accuracy below {needed / n:.1%} can be told from chance here"]
+    return [f"n = {n}: no difference in accuracy below {100 * needed / n:.1f} points can be told from chance here"]
 
 
 def _numeric(found: list[Difference], noise: Sequence[NoiseCell]) -> list[str]:

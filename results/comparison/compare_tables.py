@@ -11,6 +11,7 @@ from lopa_bench.results.comparison.paired import Pair, Side
 from lopa_bench.results.tables import UNDEFINED, Column, Row, Table, Value
 
 LEAD = 12  # characters shown before the first difference of two answers
+SHORT = 24  # characters up to which a target is shown beside the answers
 DIGITS = {"accuracy": 1, "tpf": 2, "tps_e2e": 1}
 
 
@@ -143,8 +144,18 @@ def flipped_table(outcomes: Sequence[Outcome], width: int = 60) -> Table:
         if isinstance(one, Comparison):
             name = short_name(one, outcomes)
             rows += [{"run": name, **_flipped_cells(pair, width)} for pair in one.flipped]
-    titles = {"run": "run", "id": "id", "change": "change", "before": "baseline", "after": "run", "why": "why wrong"}
-    return Table([Column(key, title) for key, title in titles.items()], rows, "flipped problems")
+    titles = {
+        "run": "run",
+        "id": "id",
+        "change": "change",
+        "target": "target",
+        "extracted": "extracted",
+        "before": "baseline",
+        "after": "run",
+        "why": "why wrong",
+    }
+    shown = {key for row in rows for key in row} | {"before", "after"} if rows else set(titles)
+    return Table([Column(key, title) for key, title in titles.items() if key in shown], rows, "flipped problems")
 
 
 def _flipped_cells(pair: Pair, width: int) -> dict[str, Value]:
@@ -153,10 +164,20 @@ def _flipped_cells(pair: Pair, width: int) -> dict[str, Value]:
     return {
         "id": pair.before.id,
         "change": "gained" if pair.change > 0 else "lost",
+        **_short_answers(pair),
         "before": before,
         "after": after,
         "why": wrong.why or UNDEFINED,
     }
+
+
+def _short_answers(pair: Pair) -> dict[str, Value]:
+    """Return the target and what was taken from both answers, where these are a word and not a program."""
+    target = pair.before.target
+    taken = [one.extracted or "none" for one in (pair.before, pair.after)]
+    if not target or any(len(text) > SHORT or "\n" in text for text in (target, *taken)):
+        return {}
+    return {"target": target, "extracted": " → ".join(taken)}
 
 
 def cut_at_difference(before: str, after: str, width: int) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def test_two_runs(call: Any, runs: Path) -> None:
         "gained",
     ):
         assert words in out, words
-    assert "noise of this cell not measured" in out and "n = 20: no difference in accuracy below 30.0%" in out
+    assert "noise of this cell not measured" in out and "n = 20: no difference in accuracy below 30.0 points" in out
 
 
 def test_one_pair_of_three_that_cannot_be_compared_is_listed(call: Any, runs: Path) -> None:

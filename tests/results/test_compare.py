@@ -199,6 +199,20 @@ def test_flipped_problems_show_both_answers_where_they_part() -> None:
     assert str(row["before"]).endswith("#### 0") and str(row["after"]).endswith("#### 9")
 
 
+def test_flipped_problems_show_what_was_taken_beside_the_target_unless_it_is_a_program() -> None:
+    def taken(texts: tuple[str, str | None], target: str) -> tuple[list[str], dict[str, object]]:
+        before, after = samples(), samples([0.0] + [1.0] * 15 + [0.0] * 4)
+        for answers, text in zip((before, after), texts, strict=True):
+            answers[0] = answers[0].model_copy(update={"extracted": text, "target": target})
+        table = flipped_table([compare(side(before), side(after))])
+        return [column.key for column in table.columns], table.rows[0]
+
+    keys, row = taken(("9", None), "9")
+    assert (row["target"], row["extracted"]) == ("9", "9 → none") and {"target", "extracted"} <= set(keys)
+    keys, row = taken(("def f():\n    return 1", "def f():"), "def f():\n    return 1")
+    assert "extracted" not in row and not {"target", "extracted"} & set(keys)
+
+
 def test_cutting_two_texts() -> None:
     one, other = cut_at_difference("a" * 50 + "left\nright", "a" * 50 + "LEFT" + "z" * 99, 20)
     assert one == "…aaaaaaaaaaaaleft⏎r…" and other.startswith("…aaaaaaaaaaaaLEFTz") and len(other) == 20
