@@ -146,9 +146,13 @@ def plan_lines(plan: Plan, *, compact: bool = False) -> Iterator[str]:
     )
     cut = " (too long: its beginning will be cut)" if plan.prompts_too_long else ""
     yield f"longest prompt: {plan.longest_prompt} tokens{cut}"
+    each = ""
+    if (mesh := plan.mesh).size > 1:
+        yield f"processes: {mesh.size}, {mesh.data} (data) x {mesh.branch} (branch) x {mesh.tensor} (tensor)"
+        each = " in each"
     memory = plan.memory
     yield (
-        f"memory: about {size(memory.total)} on {plan.device} in {plan.dtype}: weights {size(memory.weights)} "
+        f"memory: about {size(memory.total)}{each} on {plan.device} in {plan.dtype}: weights {size(memory.weights)} "
         f"({plan.num_parameters:,} parameters), cache {size(memory.cache)}, logits {size(memory.logits)}"
     )
 

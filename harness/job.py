@@ -64,7 +64,7 @@ def prepare(spec: RunSpec) -> Job:
     settings = _with_choice(settings, choice)
     documents = choice.documents
     answerer = answerer_for(settings, source)
-    plan = make_plan(settings, answerer, documents, choice.num_available, device=device, dtype=dtype)
+    plan = make_plan(settings, answerer, documents, choice.num_available, device=device, dtype=dtype, mesh=spread.shape)
     notes = [*spread.notes, *_notes(task, spec.dry_run)]
     judges = is_head(spread.shape)
     scoring = {} if spec.dry_run or not judges else prepare_scoring(task)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ConfigError
+from lopa_bench.harness.distributed.mesh import ALONE, MeshShape
 from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
 from lopa_bench.results.schema import Setting
@@ -24,7 +25,7 @@ class Plan:
 
     `num_samples` of `num_available` problems; `rounds` are the fewest and the most an answer of full length can take,
     an answer that ends early takes fewer. `longest_prompt` is in tokens, `prompts_too_long` tells that it will be cut.
-    `problems` says which problems were chosen and how.
+    `problems` says which problems were chosen and how. `mesh` are the processes; `memory` is of each of them.
     """
 
     settings: dict[str, Setting]
@@ -39,6 +40,7 @@ class Plan:
     dtype: str
     notes: tuple[str, ...] = ()
     problems: str = ""
+    mesh: MeshShape = ALONE
 
     @property
     def total_rounds(self) -> tuple[int, int]:
@@ -70,6 +72,7 @@ class Plan:
             },
             "device": self.device,
             "dtype": self.dtype,
+            "processes": asdict(self.mesh),
             "notes": list(self.notes),
         }
 
@@ -82,6 +85,7 @@ def make_plan(
     *,
     device: str,
     dtype: str,
+    mesh: MeshShape = ALONE,
 ) -> Plan:
     """Return the plan; `answerer` holds the decoder over a model without weights."""
     from lopa_bench.models.memory import MemoryEstimate, count_parameters, estimate_memory
@@ -114,13 +118,14 @@ def make_plan(
             config,
             dtype,
             capacity,
-            branches,
+            -(-branches // mesh.branch),
             window=1 if config.causal else budget,
             batch_size=answerer.batch_size,
             eight_bit=settings["quantize"] is not None,
-            tensor_parallel=int(settings["tensor_parallel"] or 1),
+            tensor_parallel=mesh.tensor,
         ),
         device=device,
         dtype=dtype,
         notes=settings.notes,
+        mesh=mesh,
     )

@@ -46,6 +46,9 @@ class MeshShape:
         return self.data * self.branch * self.tensor
 
 
+ALONE = MeshShape()
+
+
 def shape_of(
     devices: int, decoder: str, *, data: int | None = None, branch: int | None = None, tensor: int | None = None
 ) -> MeshShape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
@@ -45,8 +45,14 @@ def settle(settings: Settings, device: str, environment: Mapping[str, str] = os.
             f"{MOST_TIMEOUT_S:.0f}"
         )
     spread = Spread(shape, str(settings["cache_protocol"]), timeout_s, tuple(_notes(settings, shape)))
-    if size > 1:
-        _check(settings, spread, device, int(environment.get("LOCAL_WORLD_SIZE", size)))
+    if size == 1:
+        return spread
+    num_here = int(environment.get("LOCAL_WORLD_SIZE", size))
+    _check(settings, spread, device, num_here)
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if device == "cpu" and num_here > num_cores:
+        note = f"{num_here} processes share {num_cores} processors here: their speed is not that of so many devices"
+        return replace(spread, notes=(*spread.notes, note))
     return spread
 
 

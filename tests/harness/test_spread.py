@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lopa_bench.cli.views import plan_lines
 from lopa_bench.errors import CommunicationError, ConfigError, LopaBenchError, PrerequisiteError
 from lopa_bench.harness import environment as environments
 from lopa_bench.harness.distributed.backends import BACKENDS, HCCL_TIMEOUTS, CommBackend
@@ -129,10 +130,25 @@ def test_more_processes_than_devices_are_refused(monkeypatch: pytest.MonkeyPatch
         spread(device="cuda:1")
 
 
-def test_processes_without_a_branch_are_told_of() -> None:
+def test_processes_without_a_branch_or_a_processor_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3}, raising=False)
     [note] = spread(options={"branches": 3}).notes
     assert "3 branches for 4 processes: 1 of these compute nothing" in note
     assert spread(options={"branches": 4}).notes == ()
+    [note] = spread(options={"branches": 8}, devices=8).notes
+    assert "8 processes share 4 processors here" in note
+    on_two_machines = {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
+    assert spread(on_two_machines, options={"branches": 8}, devices=8).notes == ()
+
+
+def test_the_plan_shows_how_processes_are_arranged_and_what_each_of_them_holds(start: Start) -> None:
+    alone = run(start(decoder="lopa", options={"branches": 8}, dry_run=True)).plan
+    shared = run(start(decoder="lopa", options={"branches": 8}, devices=6, data_parallel=2, dry_run=True)).plan
+    assert shared.document()["processes"] == {"data": 2, "branch": 3, "tensor": 1}
+    assert shared.memory.logits * 8 == alone.memory.logits * 3  # the most branches of one process
+    lines = "\n".join(plan_lines(shared))
+    assert "processes: 6, 2 (data) x 3 (branch) x 1 (tensor)" in lines and " in each on cpu" in lines
+    assert "processes:" not in "\n".join(plan_lines(alone))
 
 
 def test_heads_judge_and_store() -> None:
