@@ -59,6 +59,7 @@ Consent = Annotated[
     bool, _place("--allow-code-execution", help="Agree to run, in a sandbox, the programs that a model writes.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and list the cells, run none.")]
+Whole = Annotated[bool, typer.Option("--whole", help="A row for each cell of more than 100, too.")]
 
 
 def sweep(
@@ -89,6 +90,7 @@ def sweep(
     runs_dir: RunsDir = None,
     allow_code_execution: Consent = False,
     dry_run: DryRun = False,
+    whole: Whole = False,
     json: shared.Json = False,
     csv: shared.Csv = False,
     markdown: shared.Markdown = False,
@@ -101,7 +103,7 @@ def sweep(
     given = context.params
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     written = _written(file, given)
-    if _execute(written, _name(written, file, name), runs_dir, dry_run, format):
+    if _execute(written, _name(written, file, name), runs_dir, dry_run, format, whole):
         raise typer.Exit(1)
 
 
@@ -139,10 +141,11 @@ def _name(written: Written, file: Path | None, name: str | None) -> str:
     return name or written.sweep.name or (file.stem if file is not None else made)
 
 
-def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, format: str) -> bool:
+def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, format: str, whole: bool) -> bool:
     """List the cells, run them unless it is a dry run, print the table; return whether one failed."""
     from lopa_bench.cli.sweep_terminal import Checking, SweepTerminal
     from lopa_bench.harness.sweeps.grid import cells_of
+    from lopa_bench.harness.sweeps.overview import LONG, plan_overview, result_overview
     from lopa_bench.harness.sweeps.plan import plan_cells, plan_table, stored_paces, varying
     from lopa_bench.harness.sweeps.sweep import has_failed, result_table, run_sweep
     from lopa_bench.harness.sweeps.trial import try_out
@@ -153,16 +156,17 @@ def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, 
     paces = stored_paces(root)
     if tried := try_out(planned, paces):
         typer.echo(f"tried one answer in {tried} of {len(planned)} cells to tell the time", err=True)
-    table = plan_table(planned, paces)
+    is_long = len(planned) > LONG and not whole
+    grouped = is_long and format == "table"
     if dry_run:
-        shared.print_table(table, format)
+        shared.print_table((plan_overview if grouped else plan_table)(planned, paces), format)
         typer.echo("dry run: nothing was stored", err=True)
         return False
     terminal = SweepTerminal(varying([one.cell for one in planned]))
-    terminal.planned(table)
+    terminal.planned((plan_overview if is_long else plan_table)(planned, paces))
     outcomes = run_sweep(
         planned, root, name=name, source=written.source, command=command, listener=terminal, paces=paces
     )
-    shared.print_table(result_table(outcomes), format)
+    shared.print_table((result_overview if grouped else result_table)(outcomes), format)
     typer.echo(f"stored in {root}; other commands take these runs as --sweep {name}", err=True)
     return has_failed(outcomes)

@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar
 
 from lopa_bench.decoders.confidence import STRATEGIES, STRATEGY_ALIASES, Sampling
@@ -137,7 +138,7 @@ def convert(one: Field[Any], value: Any, config_type: type[DecoderConfig]) -> An
     Raises:
         ConfigError: it cannot be read as that type.
     """
-    kinds = _kinds(typing.get_type_hints(config_type)[one.name])
+    kinds = _kinds(_hints(config_type)[one.name])
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null") and type(None) in kinds):
         if type(None) in kinds:
             return None
@@ -161,6 +162,12 @@ def whole_number(name: str, value: Any) -> int:
     if number is None:
         raise ConfigError(f"{name} = {value!r} is not a whole number")
     return int(number)
+
+
+@cache
+def _hints(config_type: type[DecoderConfig]) -> dict[str, Any]:
+    """Return the types of the fields, which are read from text; that takes its time, and a sweep asks for each cell."""
+    return typing.get_type_hints(config_type)
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:

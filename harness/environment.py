@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from lopa_bench.errors import PrerequisiteError, nearest
 from lopa_bench.harness.distributed.backends import BACKENDS
+from lopa_bench.harness.installed import version_of
 from lopa_bench.results.schema import Environment
 
 PACKAGES = (
@@ -35,13 +35,7 @@ class Backend:
 
 def versions(names: Iterable[str] = PACKAGES) -> dict[str, str | None]:
     """Return the installed version of each package, None where there is none."""
-    found: dict[str, str | None] = {}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+    return {name: version_of(name) for name in names}
 
 
 def backends() -> list[Backend]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from lopa_bench.harness.loading import answerer_for, device_and_dtype, set_up_pr
 from lopa_bench.harness.plan import Plan, make_plan
 from lopa_bench.harness.problem_choice import ONE_OF, Choice, choose
 from lopa_bench.harness.settings import RunSpec, Settings, resolve
+from lopa_bench.harness.shared_work import once
 from lopa_bench.harness.task_source import find_task, prepare_scoring
 from lopa_bench.results.schema import Setting
+from lopa_bench.tasks.code_tasks import CODE_TASKS
 
 if TYPE_CHECKING:
     from lopa_bench.harness.model_source import ModelSource
@@ -45,12 +48,15 @@ class Job:
     @property
     def asked(self) -> tuple[str, ...]:
         """Ids of the problems."""
-        return tuple(document.id for document in self.documents)
+        return self.choice.ids
 
 
-def prepare(spec: RunSpec) -> Job:
-    """Settle the settings, read the problems, check decoder against model and judge; no weights are read."""
-    settings = resolve(spec)
+def prepare(spec: RunSpec, settings: Settings | None = None) -> Job:
+    """Settle the settings, read the problems, check decoder against model and judge; no weights are read.
+
+    `settings` are what the spec comes to, where that is known already.
+    """
+    settings = resolve(spec) if settings is None else replace(settings, run={**settings.run})
     set_up_process(settings)
     device, dtype = device_and_dtype(settings)
     spread = settle(settings, device)
@@ -59,12 +65,12 @@ def prepare(spec: RunSpec) -> Job:
     source.unloaded_decoder()
     source.check()
     check_tensor_parallel(settings, source, spread.shape.tensor)
-    task = _task(settings, source)
-    choice = choose(task, **{name: settings[name] for name in ONE_OF})
+    task = _task(settings, source, spec.dry_run)
+    chosen = {name: settings[name] for name in ONE_OF}
+    choice = once(("choice", _task_key(settings), *chosen.values()), lambda: choose(task, **chosen))
     settings = _with_choice(settings, choice)
-    documents = choice.documents
     answerer = answerer_for(settings, source)
-    plan = make_plan(settings, answerer, documents, choice.num_available, device=device, dtype=dtype, mesh=spread.shape)
+    plan = make_plan(settings, answerer, choice, device=device, dtype=dtype, mesh=spread.shape)
     notes = [*spread.notes, *_notes(task, spec.dry_run)]
     judges = is_head(spread.shape)
     scoring = {} if spec.dry_run or not judges else prepare_scoring(task)
@@ -92,7 +98,21 @@ def _notes(task: Task, dry_run: bool) -> list[str]:
     return notes
 
 
-def _task(settings: Settings, source: ModelSource) -> Task:
+def _task_key(settings: Settings) -> tuple[Hashable, ...]:
+    """Return all that a task's prompts and verdicts depend on."""
+    names = ("task", "data_dir", "num_fewshot", "multiturn", "system_instruction")
+    asker = (settings["model"], settings["tokenizer"]) if settings["chat"] else None  # whose chat template it is
+    return (*(settings[name] for name in names), asker, scoring_settings(settings))
+
+
+def _task(settings: Settings, source: ModelSource, dry_run: bool) -> Task:
+    """Return the task; one whose judge will run programs is never shared, since its judge is ended after the run."""
+    if settings["task"] in CODE_TASKS and not dry_run:
+        return _new_task(settings, source)
+    return once(("task", _task_key(settings)), lambda: _new_task(settings, source))
+
+
+def _new_task(settings: Settings, source: ModelSource) -> Task:
     from lopa_bench.harness.answering import render_chat
 
     def chat(chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:

@@ -10,6 +10,7 @@ from lopa_bench.harness import offline
 from lopa_bench.harness.bundled_defaults import is_bundled
 from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
+from lopa_bench.harness.shared_work import once
 from lopa_bench.harness.task_source import facts
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def set_up_process(settings: Settings) -> None:
     model_is_local = is_bundled(name) or Path(name).expanduser().is_dir()
     data_are_local = settings["data_dir"] is not None or not facts(str(settings["task"])).needs_data
     all_is_local = model_is_local and data_are_local
-    if settings["offline"] or all_is_local or (not offline.is_offline() and offline.hub_is_out_of_reach()):
+    if settings["offline"] or all_is_local or (not offline.is_offline() and once("hub", offline.hub_is_out_of_reach)):
         offline.go_offline()
         if settings["offline"]:
             offline.forbid_connections()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lopa_bench.harness.acceleration import acceleration_of
 from lopa_bench.harness.settings import Settings
+from lopa_bench.harness.shared_work import folder_state, once
 from lopa_bench.results.schema import Environment, ModelInfo
 
 if TYPE_CHECKING:
@@ -54,8 +56,17 @@ class ModelSource:
         if self._is_hub_id:
             from lopa_bench.models.hub import fetch_checkpoint
 
-            return fetch_checkpoint(self.name, revision=None, offline=bool(self.settings["offline"]), weights=False)
+            offline = bool(self.settings["offline"])
+            return once(
+                ("checkpoint", self.name, offline),
+                lambda: fetch_checkpoint(self.name, revision=None, offline=offline, weights=False),
+            )
         return locate(self.name)
+
+    @cached_property
+    def _files(self) -> Hashable:
+        """The folder and the state of its files: what all that is read from it depends on."""
+        return self.directory, folder_state(self.directory)
 
     @property
     def _is_hub_id(self) -> bool:
@@ -67,14 +78,15 @@ class ModelSource:
         """Shape and token ids."""
         from lopa_bench.models.loading import load_config
 
-        return load_config(self.directory)[1]
+        return once(("config", self._files), lambda: load_config(self.directory)[1])
 
     @cached_property
     def tokenizer(self) -> Any:
         """The checkpoint's tokenizer."""
         from lopa_bench.models.loading import load_tokenizer
 
-        return load_tokenizer(self.name if self.name.startswith("bundled:") else self.directory)
+        place = self.name if self.name.startswith("bundled:") else self.directory
+        return once(("tokenizer", self._files), lambda: load_tokenizer(place))
 
     def check(self) -> None:
         """Hold the weights' headers, a local adapter and the tokenizer against config.json.
@@ -84,18 +96,20 @@ class ModelSource:
         Raises:
             ModelError: they do not belong together.
         """
+        adapter = self.settings["adapter"]
+        folder = None if adapter is None else Path(str(adapter)).expanduser()
+        local = folder if folder is not None and folder.is_dir() else None
+        force = bool(self.settings["force_adapter"])
+        state = None if local is None else (local, folder_state(local))
+        once(("check", self.name, self._files, state, force), lambda: self._check(local, force))
+
+    def _check(self, adapter: Path | None, force: bool) -> None:
         from lopa_bench.models.loading import check_checkpoint
         from lopa_bench.models.tokenizer_loading import check_vocabulary
 
-        adapter = self.settings["adapter"]
-        adapter_is_local = adapter is not None and Path(str(adapter)).expanduser().is_dir()
         if not self._is_hub_id:
-            check_checkpoint(
-                self.directory,
-                base=self.name,
-                adapter=str(adapter) if adapter_is_local else None,
-                force_adapter=bool(self.settings["force_adapter"]),
-            )
+            words = None if adapter is None else str(self.settings["adapter"])
+            check_checkpoint(self.directory, base=self.name, adapter=words, force_adapter=force)
         check_vocabulary(self.tokenizer, self.config, self.name)
 
     def unloaded_decoder(self) -> Decoder:
@@ -144,26 +158,36 @@ class ModelSource:
 
     def environment(self, device: str, dtype: str) -> Environment:
         """Where the run runs."""
+        import torch
+
         from lopa_bench.harness.environment import describe
 
-        return describe(device, dtype, int(self.settings["batch_size"]))
+        batch_size = int(self.settings["batch_size"])
+        key = ("environment", device, dtype, batch_size, torch.get_num_threads())
+        return once(key, lambda: describe(device, dtype, batch_size))
 
     def info(self) -> ModelInfo:
         """What a run record says of the model; hashes the weights, which a hub id must have been fetched for."""
         from lopa_bench.models.loading import locate
-        from lopa_bench.models.weights import weights_hash
 
         offline = bool(self.settings["offline"])
-        directory = locate(self.name, offline=offline)
+        directory = once(("weights", self.name, offline), lambda: locate(self.name, offline=offline))
         adapter = self.settings["adapter"]
+        folder = None if adapter is None else self._adapter_folder(str(adapter))
+        states = [None if one is None else (one, folder_state(one)) for one in (directory, folder)]
+        return once(("model", self.name, adapter, self._files, *states), lambda: self._info(directory, folder))
+
+    def _info(self, directory: Path, adapter: Path | None) -> ModelInfo:
+        from lopa_bench.models.weights import weights_hash
+
         return ModelInfo(
             name=self.name,
             family=self.config.family,
             revision=directory.name if self._is_hub_id else "",
             hash=weights_hash(directory),
             config_hash=self._config_hash(),
-            adapter=adapter,
-            adapter_hash="" if adapter is None else hash_files(self._adapter_folder(str(adapter)), _ADAPTER_FILES),
+            adapter=self.settings["adapter"],
+            adapter_hash="" if adapter is None else hash_files(adapter, _ADAPTER_FILES),
             tokenizer_hash=self.tokenizer_hash(directory),
             mask_token_id=self.config.mask_token_id,
             eos_token_id=self.config.eos_token_id,
@@ -180,7 +204,8 @@ class ModelSource:
             return folder
         from lopa_bench.models.hub import fetch_adapter
 
-        return fetch_adapter(adapter, revision=None, offline=bool(self.settings["offline"]))
+        offline = bool(self.settings["offline"])
+        return once(("adapter", adapter, offline), lambda: fetch_adapter(adapter, revision=None, offline=offline))
 
     def tokenizer_hash(self, directory: Path) -> str:
         """sha256 over the tokenizer's files."""

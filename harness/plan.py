@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,14 @@ from lopa_bench.errors import ConfigError
 from lopa_bench.harness.distributed.mesh import ALONE, MeshShape
 from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
+from lopa_bench.harness.shared_work import once
 from lopa_bench.results.schema import Setting
 
 if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answerer
+    from lopa_bench.harness.problem_choice import Choice
     from lopa_bench.models.config import ModelConfig
     from lopa_bench.models.memory import MemoryEstimate
-    from lopa_bench.tasks.base import Document
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ class Plan:
 def make_plan(
     settings: Settings,
     answerer: Answerer,
-    documents: Sequence[Document],
-    num_available: int,
+    choice: Choice,
     *,
     device: str,
     dtype: str,
@@ -92,12 +91,12 @@ def make_plan(
 
     if device == SERVER:
         nothing = MemoryEstimate(0, 0, 0)
-        counts = (len(documents), num_available)
+        counts = (len(choice.documents), choice.num_available)
         return Plan(settings.all, *counts, (0, 0), 0, False, 0, nothing, device, dtype, settings.notes)
     config: ModelConfig = answerer.decoder.model.config
     # Encoding every prompt would take long; the one with the most characters is as good as always the longest.
-    longest = max(documents, key=lambda document: len(document.prompt))
-    length = len(answerer.encode(longest.prompt))
+    longest = choice.longest_prompt
+    length = once(("encoded", answerer.tokenizer, answerer.bos, longest), lambda: len(answerer.encode(longest)))
     budget = answerer.decoder.config.max_new_tokens
     if budget >= config.max_positions:
         raise ConfigError(
@@ -108,8 +107,8 @@ def make_plan(
     capacity = min(length, answerer.max_prompt_tokens) + budget
     return Plan(
         settings=settings.all,
-        num_samples=len(documents),
-        num_available=num_available,
+        num_samples=len(choice.documents),
+        num_available=choice.num_available,
         rounds=answerer.decoder.round_range,
         longest_prompt=length,
         prompts_too_long=length > answerer.max_prompt_tokens,
@@ -120,7 +119,7 @@ def make_plan(
             capacity,
             -(-branches // mesh.branch),
             window=1 if config.causal else budget,
-            batch_size=answerer.batch_size,
+            batch_size=min(answerer.batch_size, len(choice.documents)),
             eight_bit=settings["quantize"] is not None,
             tensor_parallel=mesh.tensor,
         ),

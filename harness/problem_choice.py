@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +40,23 @@ class Choice:
     num_available: int
     rule: str
     indices: str
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the problems."""
+        return tuple(document.id for document in self.documents)
+
+    @cached_property
+    def prompts_hash(self) -> str:
+        """sha256 over the hashes of all prompts, in order."""
+        from lopa_bench.harness.identity import prompts_hash
+
+        return prompts_hash(self.documents)
+
+    @cached_property
+    def longest_prompt(self) -> str:
+        """The prompt with the most characters."""
+        return max((document.prompt for document in self.documents), key=len)
 
     @property
     def line(self) -> str:

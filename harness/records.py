@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ScorerError
@@ -21,6 +20,7 @@ from lopa_bench.results.schema import (
 
 if TYPE_CHECKING:
     from lopa_bench.harness.answering import Answer
+    from lopa_bench.harness.problem_choice import Choice
     from lopa_bench.tasks.base import Document, Judgement, Task
 
 NOT_RUN = (Why.SYNTAX_ERROR, Why.NOT_EXTRACTED, "no such function", "cut inside a fence", "outside the subset")
@@ -30,9 +30,8 @@ NOT_RUN = (Why.SYNTAX_ERROR, Why.NOT_EXTRACTED, "no such function", "cut inside 
 def run_record(
     settings: Settings,
     task: Task,
-    documents: Sequence[Document],
+    choice: Choice,
     *,
-    num_available: int,
     model: ModelInfo,
     environment: Environment,
     fingerprint: str,
@@ -44,7 +43,7 @@ def run_record(
         command=command,
         fingerprint=fingerprint,
         configuration=settings.all,
-        task=task_info(task, documents, num_available),
+        task=task_info(task, choice),
         model=model,
         decoder=DecoderInfo(
             name=str(settings["decoder"]),
@@ -57,17 +56,17 @@ def run_record(
     )
 
 
-def task_info(task: Task, documents: Sequence[Document], num_available: int) -> TaskInfo:
+def task_info(task: Task, choice: Choice) -> TaskInfo:
     """Return which problems of a task are asked."""
     return TaskInfo(
         name=task.name,
         version=str(task.version),
         metric=task.metric,
         source=_source_line(source_of(task)),
-        prompts_hash=identity.prompts_hash(documents),
-        num_documents=len(documents),
-        num_available=num_available,
-        partial=len(documents) < num_available,
+        prompts_hash=choice.prompts_hash,
+        num_documents=len(choice.documents),
+        num_available=choice.num_available,
+        partial=len(choice.documents) < choice.num_available,
     )
 
 

@@ -30,6 +30,7 @@ from lopa_bench.results.writer import RunWriter, create_run, reopen_run, resume_
 
 if TYPE_CHECKING:
     from lopa_bench.harness.distributed.crew import Crew
+    from lopa_bench.harness.distributed.mesh import MeshShape
     from lopa_bench.harness.driver import Clock
     from lopa_bench.tasks.base import Document
 
@@ -142,8 +143,7 @@ def record_of(job: Job, command: tuple[str, ...]) -> RunRecord:
     return run_record(
         job.settings,
         job.task,
-        job.documents,
-        num_available=job.plan.num_available,
+        job.choice,
         model=model,
         environment=environment,
         fingerprint=identity.run_fingerprint(job.settings, job.task, job.choice.first, model, environment),
@@ -166,6 +166,7 @@ def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
         f"run {found.path.name} already holds all {len(job.asked)} answers"
         + (f" and {more} more" if more > 0 else "")
         + "; nothing was generated"
+        + _made_by_others(found.record.environment.groups, job.spread.shape)
     )
     is_whole = len(found.samples) >= found.record.task.num_documents
     if found.summary is None or (is_whole and found.status not in FINISHED):
@@ -173,6 +174,15 @@ def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
             _finish(writer)
         found = load_run(found.path)
     return RunResult(job.plan, job.asked, found, found.summary)
+
+
+def _made_by_others(groups: dict[str, int], shape: MeshShape) -> str:
+    """Say that a stored run's speeds are those of another number of processes, and how to measure these."""
+    made_by, asked = tuple(groups.values()) or (1, 1, 1), (shape.data, shape.branch, shape.tensor)
+    if made_by == asked:
+        return ""
+    of, now = (" x ".join(map(str, sizes)) for sizes in (made_by, asked))
+    return f"; its speeds are those of {of} processes (data x branch x tensor), --new measures {now}"
 
 
 def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter) -> None:
@@ -183,7 +193,7 @@ def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter
     choice = with_more(job.choice, job.task, str(writer.record.configuration["problems"].value))
     problems = record.configuration["problems"].model_copy(update={"value": choice.indices})
     changes = {
-        "task": task_info(job.task, choice.documents, choice.num_available),
+        "task": task_info(job.task, choice),
         "configuration": {**record.configuration, "problems": problems},
         "environment": writer.record.environment.model_copy(
             update={name: getattr(record.environment, name) for name in OF_PROCESSES}

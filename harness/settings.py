@@ -19,7 +19,7 @@ from lopa_bench.harness.problem_choice import settled
 from lopa_bench.harness.servers.settings import DEFAULTS as SERVER_DEFAULTS
 from lopa_bench.harness.servers.settings import SERVER, ServerConfig, check_batch, check_server, decoder_kind
 from lopa_bench.harness.task_source import facts, known_name
-from lopa_bench.results.schema import Origin, Setting
+from lopa_bench.results.schema import Origin, Setting, setting
 from lopa_bench.tasks.code_tasks import CODE_TASKS
 from lopa_bench.tasks.presets import REAL_CHECKPOINT, Preset, get_preset
 
@@ -159,7 +159,7 @@ class _Layers:
                 raise ConfigError(f"--{name.replace('_', '-')} {value} is no number that a run can have")
             if value is not None or name not in self.found:
                 plain = str(value) if isinstance(value, Path) else value
-                self.found[name] = Setting(value=plain, origin=origin if value is not None else "default")
+                self.found[name] = setting(plain, origin if value is not None else "default")
 
 
 def resolve(spec: RunSpec, *, needs_task: bool = True, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -262,16 +262,13 @@ def _options(
 
     convention = run.found["convention"].value
     given = {name.replace("-", "_"): value for name, value in spec.options.items()}
-    layers: list[tuple[Origin, dict[str, Any]]] = []
     defaults: dict[str, Any] = {}
     if run.found["task"].value is not None:
         defaults["max_new_tokens"] = facts(str(run.found["task"].value)).max_new_tokens
     if bundled_defaults.is_bundled(str(run.found["model"].value)):
         defaults |= bundled_defaults.OPTIONS.get(decoder, {})
-    layers.append(("default", defaults))
-    if preset is not None:
-        layers.append(("preset", dict(preset.options)))
-    layers.append(("flag", given))
+    of_preset = {} if preset is None else dict(preset.options)
+    layers: list[tuple[Origin, dict[str, Any]]] = [("default", defaults), ("preset", of_preset), ("flag", given)]
     spell = _speller(decoder)
     merged: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
@@ -289,8 +286,7 @@ def _options(
         config = build(ServerConfig, merged, SERVER)
     else:
         config = registry.resolve(decoder, merged, preset=str(convention) if convention else None)
-    values = asdict(config)
-    return {name: Setting(value=value, origin=origins.get(name, "default")) for name, value in values.items()}, config
+    return {name: setting(one, origins.get(name, "default")) for name, one in asdict(config).items()}, config
 
 
 def _speller(decoder: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,8 +64,12 @@ def known_name(name: str) -> str:
 
 def facts(name: str) -> TaskFacts:
     """Return the facts of one task."""
-    plain = known_name(name)
-    return next(task for task in all_tasks() if task.name == plain)
+    return _facts_by_name()[known_name(name)]
+
+
+@cache
+def _facts_by_name() -> dict[str, TaskFacts]:
+    return {task.name: task for task in all_tasks()}
 
 
 def splits_of(name: str) -> tuple[Split, ...]:

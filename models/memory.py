@@ -8,7 +8,7 @@ from math import prod
 import torch
 
 from lopa_bench.models.config import ModelConfig
-from lopa_bench.models.skeleton import skeleton
+from lopa_bench.models.skeleton import parameter_shapes
 from lopa_bench.models.tensor_parallel import key_value_heads, partition
 from lopa_bench.models.weights import torch_dtype
 
@@ -73,8 +73,8 @@ def weight_bytes(config: ModelConfig, size: int, eight_bit: bool = False, rank: 
     """Bytes of the parameters that a process holds, each of `size` bytes but those kept in 8 bits with their scales."""
     parts = partition(config, rank, processes) if processes > 1 else {}
     total = 0
-    for name, parameter in skeleton(config).named_parameters():
-        shape = list(parameter.shape)
+    for name, whole in parameter_shapes(config).items():
+        shape = list(whole)
         if (part := parts.get(name)) is not None:
             shape[part.dim] = part.length
         is_coded = eight_bit and "_proj." in name and len(shape) == 2
@@ -84,4 +84,4 @@ def weight_bytes(config: ModelConfig, size: int, eight_bit: bool = False, rank: 
 
 def count_parameters(config: ModelConfig) -> int:
     """Parameters of the network, counted on one built without memory."""
-    return skeleton(config).num_parameters
+    return sum(map(prod, parameter_shapes(config).values()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.network import Transformer
+
+_shapes: dict[str, Mapping[str, tuple[int, ...]]] = {}
 
 
 class _NoInitialisation(TorchFunctionMode):
@@ -28,3 +31,12 @@ def skeleton(config: ModelConfig) -> Transformer:
     """The network with its parameters on the meta device: shapes and names, no values."""
     with torch.device("meta"), _NoInitialisation():
         return Transformer(config)
+
+
+def parameter_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
+    """The shape of every parameter by its name; a network is built for it once for all equal configs."""
+    key = repr(config)  # a config may hold a dictionary, so that it cannot be a key itself
+    if key not in _shapes:
+        named = skeleton(config).named_parameters()
+        _shapes[key] = MappingProxyType({name: tuple(parameter.shape) for name, parameter in named})
+    return _shapes[key]

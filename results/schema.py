@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, NonNegativeInt
 
@@ -73,7 +74,7 @@ class SampleRecord(Record):
     work: WorkLedger = WorkLedger()
     time: TimeLedger = TimeLedger()
     scores: dict[str, float] = {}
-    correct: float | None = None
+    correct: Annotated[float, Field(ge=0, le=1)] | None = None
     extracted: str | None = None
     why: str | None = None
     stopped_by: StoppedBy | None = None
@@ -98,6 +99,20 @@ class Setting(Record):
 
     value: JsonValue
     origin: Origin = "default"
+
+
+def setting(value: Any, origin: Origin) -> Setting:
+    """Return a setting, the same object for the same one: ten thousand runs of a sweep share most of theirs."""
+    try:
+        return _same_setting(type(value), value, origin)
+    except TypeError:  # a list
+        return Setting(value=value, origin=origin)
+
+
+@lru_cache(maxsize=4096)
+def _same_setting(kind: type, value: Any, origin: Origin) -> Setting:
+    """`kind` tells 1 from 1.0 and True, which are equal."""
+    return Setting(value=value, origin=origin)
 
 
 class TaskInfo(Record):

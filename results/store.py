@@ -97,13 +97,24 @@ class StoredRun:
         if not file.exists():
             return
         with jsonl.sentence_on_os_error("read", file):
-            content, end = jsonl.whole_members(file.read_bytes())
-        if end < file.stat().st_size:
-            _log(self.path, [f"{file.name}: the last trace was half written and was left out"])
+            stored = file.read_bytes()
+        content, end = jsonl.whole_members(stored)
+        if behind := jsonl.what_is_behind(stored, end):
+            _log(self.path, [f"{file.name}: {behind} was left out"])
         lines = jsonl.parse_lines(content, file)
-        latest = {raw.get("id"): raw for raw in lines.objects}
-        for raw in latest.values():
-            yield parse(TraceRecord, upgrade("trace", raw, self.version), str(file))
+        latest = {str(raw.get("id")): raw for raw in lines.objects}
+        yield from self._own(
+            [parse(TraceRecord, upgrade("trace", raw, self.version), str(file)) for raw in latest.values()]
+        )
+
+    def _own(self, traces: Sequence[TraceRecord]) -> Iterator[TraceRecord]:
+        """Yield the traces that led to this run's answers; another run's file would give another run's figures."""
+        samples = {sample.id: sample for sample in self.samples if sample.status == "ok"}
+        own = [trace for trace in traces if trace.id not in samples or trace.led_to(samples[trace.id])]
+        if len(own) < len(traces):
+            words = f"{len(traces) - len(own)} of {len(traces)} traces are of other answers than this run's"
+            _log(self.path, [f"{TRACES_FILE}: {words} and were left out"])
+        yield from own
 
 
 def read_run(path: Path) -> StoredRun:
@@ -198,12 +209,22 @@ def load_run(reference: str | Path, root: Path | str = "runs") -> StoredRun:
     for path in folders:
         if path.name == text:
             return read_run(path)
-    as_path = Path(text).expanduser()
-    if as_path.name == RUN_FILE:
-        as_path = as_path.parent
-    if as_path.is_dir():
-        return read_run(as_path.resolve())
+    as_path = _folder(text)
+    if as_path is not None:
+        return read_run(as_path)
     raise ResultsError(_not_found(text, Path(root), folders))
+
+
+def _folder(text: str) -> Path | None:
+    """Return the folder that a reference names, or its run's file; None where there is none, or can be none."""
+    if not text:
+        return None
+    try:
+        path = Path(text).expanduser()
+        path = path.parent if path.name == RUN_FILE else path
+        return path.resolve() if path.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long for a file, a home that nobody has
+        return None
 
 
 def _not_found(text: str, root: Path, folders: Sequence[Path]) -> str:
@@ -222,7 +243,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     with jsonl.sentence_on_os_error("read", file):
         raw = file.read_bytes()
     try:
-        value = json.loads(raw)
+        value = jsonl.parse_json(raw)
     except ValueError as error:
         raise ResultsError(f"{file} is damaged: {error}") from error
     if not isinstance(value, dict):

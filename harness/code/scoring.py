@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -23,6 +22,7 @@ from lopa_bench.harness.code.judge import (
     TimeRule,
     check_controls,
 )
+from lopa_bench.harness.installed import version_of
 from lopa_bench.harness.sandbox.isolation import Kind
 from lopa_bench.harness.sandbox.sandbox import Sandbox
 from lopa_bench.tasks.code_data import CodeData, load_code_data
@@ -105,12 +105,12 @@ class CodeScoring:
     def name(self) -> str:
         """What decides, with its version where it has one."""
         if self.settings.scorer == "evalplus":
-            return f"evalplus {metadata.version('evalplus')}"
+            return f"evalplus {version_of('evalplus')}"
         return TESTS[self.definition.tests]
 
     def identity(self, cleanup: str) -> dict[str, Any]:
         """Return what verdicts depend on: two runs that agree in this were judged alike."""
-        package = metadata.version("evalplus")  # whose rules the clean-up and the comparison of outputs follow
+        package = version_of("evalplus")  # whose rules the clean-up and the comparison of outputs follow
         rule = asdict(self.settings.time_rule)
         return {"scorer": self.name, "cleanup": cleanup, "evalplus": package, "time_rule": rule}
 

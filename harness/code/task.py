@@ -6,7 +6,6 @@ Every answer is judged twice, as it is and cleaned up; the headline is the clean
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from lopa_bench.harness.code.evalplus_scorer import EvalPlusJudge
 from lopa_bench.harness.code.judge import Judge, Verdict, function_called, split_assertions
 from lopa_bench.harness.code.prompts import CodePrompts
 from lopa_bench.harness.code.scoring import CodeScoring, ScoringSettings
+from lopa_bench.harness.installed import version_of
 from lopa_bench.harness.lm_eval_adapter.tasks import PromptSettings
 from lopa_bench.results.schema import Why
 from lopa_bench.tasks.base import Document, Entry, Judgement
@@ -92,7 +92,7 @@ class CodeTask:
         """What a run record says about where the task comes from; how it is judged decides no answer and is apart."""
         definition = self.definition
         return {
-            "harness": f"lm-eval {metadata.version('lm_eval')}",
+            "harness": f"lm-eval {version_of('lm_eval')}",
             "definition": definition.yaml or "the problem's own text",
             "num_fewshot": self.num_fewshot,
             "data": {"test": self.data.card()},

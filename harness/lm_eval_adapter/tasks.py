@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
 from lopa_bench.errors import ConfigError, ScorerError, TaskDataError
+from lopa_bench.harness.installed import version_of
 from lopa_bench.harness.lm_eval_adapter import files as lm_eval_files
 from lopa_bench.results.reasons import RECITATION
 from lopa_bench.results.schema import Why
@@ -113,7 +113,7 @@ class LmEvalTask:
     def source(self) -> dict[str, Any]:
         """What a run record says about where the task comes from."""
         return {
-            "harness": f"lm-eval {metadata.version('lm_eval')}",
+            "harness": f"lm-eval {version_of('lm_eval')}",
             "definition": self.definition.yaml,
             "num_fewshot": self.num_fewshot,
             "data": {split: data.card() for split, data in self.splits.items()},

@@ -68,8 +68,8 @@ def cells_of(written: Written, runs_dir: Path | None = None, command: tuple[str,
     kept = _without_excluded(settled, written)
     if not kept:
         raise ConfigError(f"{written.lines.where(())}the sweep has no cell: {_why_empty(written)}")
-    order = list(dict.fromkeys(map(_loaded, kept)))
-    return sorted(kept, key=lambda cell: order.index(_loaded(cell)))
+    order = {loaded: place for place, loaded in enumerate(dict.fromkeys(map(_loaded, kept)))}
+    return sorted(kept, key=lambda cell: order[_loaded(cell)])
 
 
 def _why_empty(written: Written) -> str:

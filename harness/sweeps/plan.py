@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.errors import ConfigError, LopaBenchError, ModelError
 from lopa_bench.harness.job import Job, prepare
 from lopa_bench.harness.runner import missing_from, record_of
+from lopa_bench.harness.shared_work import once, shared_work
 from lopa_bench.harness.sweeps.grid import Cell, shown
+from lopa_bench.harness.task_source import scoring_of
+from lopa_bench.results.rescoring import judged_alike
 from lopa_bench.results.schema import RunRecord, Setting, Summary
-from lopa_bench.results.store import StoredRun, find_resumable, list_runs
+from lopa_bench.results.store import StoredRun, list_runs, resumable_runs
 from lopa_bench.results.tables import Column, Row, Table
 
 if TYPE_CHECKING:
@@ -35,6 +40,7 @@ class PlannedCell:
 
     `asked` are the ids of its problems, `num_missing` of them without an answer in `run`, the stored run of the same
     settings. `record` is what its run would begin with, None where the weights are not on this machine yet.
+    `is_done` tells that `run` has answers to these problems and no others, all of them judged as they would be now.
     """
 
     cell: Cell
@@ -43,6 +49,7 @@ class PlannedCell:
     num_missing: int
     run: StoredRun | None = None
     record: RunRecord | None = None
+    is_done: bool = False
 
     @property
     def state(self) -> str:
@@ -51,12 +58,17 @@ class PlannedCell:
             return "new"
         return "finished" if not self.num_missing else f"{len(self.asked) - self.num_missing} of {len(self.asked)}"
 
+    @cached_property
+    def likeness(self) -> tuple[str, ...] | None:
+        """What its pace is looked up by."""
+        return None if self.record is None else likeness_of(self.record)
+
 
 class Paces:
     """How fast stored runs went, by what they ran, for estimates."""
 
     def __init__(self, runs: Iterable[StoredRun] = ()) -> None:
-        self._found: list[tuple[RunRecord, Pace]] = []
+        self._found: dict[tuple[str, ...], Pace] = {}
         for run in runs:
             if run.summary is not None:
                 self.add(run.record, run.summary)
@@ -69,7 +81,7 @@ class Paces:
 
     def learn(self, record: RunRecord, pace: Pace) -> None:
         """Take the pace of a run into account."""
-        self._found.append((record, pace))
+        self._found |= dict.fromkeys(_steps(likeness_of(record)), pace)
 
     def expected(self, record: RunRecord | None) -> Pace | None:
         """Return the pace of the most similar run on this device, the newest of several; None without a similar one.
@@ -77,25 +89,27 @@ class Paces:
         Similar means the same weights and device, and: the same decoder, options and task, else decoder and task, else
         decoder and options.
         """
-        if record is None:
-            return None
-        best, rank = None, 0
-        for other, pace in self._found:
-            if (found := _likeness(other, record)) >= max(rank, 1):
-                best, rank = pace, found
-        return best
+        return None if record is None else self._of(likeness_of(record))
+
+    def of(self, planned: PlannedCell) -> Pace | None:
+        """Return the pace to expect of a cell."""
+        return None if planned.likeness is None else self._of(planned.likeness)
+
+    def _of(self, likeness: tuple[str, ...]) -> Pace | None:
+        return next((self._found[step] for step in _steps(likeness) if step in self._found), None)
 
 
-def _likeness(one: RunRecord, other: RunRecord) -> int:
-    same_place = (one.environment.device_name, one.environment.dtype, one.environment.num_threads) == (
-        other.environment.device_name, other.environment.dtype, other.environment.num_threads
-    )  # fmt: skip
-    if one.model.hash != other.model.hash or not same_place or one.decoder.name != other.decoder.name:
-        return 0
-    same_options = one.decoder.options == other.decoder.options
-    if one.task.name == other.task.name:
-        return 3 if same_options else 2
-    return 1 if same_options else 0
+def likeness_of(record: RunRecord) -> tuple[str, ...]:
+    """Return weights, place and decoder in one, then options, then task."""
+    place = record.environment
+    same = (record.model.hash, place.device_name, place.dtype, place.num_threads, record.decoder.name)
+    return repr(same), json.dumps(record.decoder.options, sort_keys=True), record.task.name
+
+
+def _steps(likeness: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the kinds of likeness, the closest first."""
+    same, options, task = likeness
+    return [likeness, (same, "any options", task), (same, options, "any task")]
 
 
 def plan_cells(
@@ -118,17 +132,17 @@ def plan_cells(
 
     planned: list[PlannedCell] = []
     faults: list[str] = []
-    stored: dict[Path, set[str]] = {}
     threads = torch.get_num_threads()
-    for number, cell in enumerate(cells, start=1):
-        listener(number - 1, len(cells))
-        torch.set_num_threads(threads)  # a cell before may have asked for its own number
-        try:
-            if cell.error is not None:
-                raise ConfigError(cell.error)
-            planned.append(_planned(cell, consent_needed, stored))
-        except LopaBenchError as error:
-            faults.append(f"{cell.where}cell {number} ({cell.words()}): {error}")
+    with shared_work():
+        for number, cell in enumerate(cells, start=1):
+            listener(number - 1, len(cells))
+            torch.set_num_threads(threads)  # a cell before may have asked for its own number
+            try:
+                if cell.error is not None:
+                    raise ConfigError(cell.error)
+                planned.append(_planned(cell, consent_needed))
+            except LopaBenchError as error:
+                faults.append(f"{cell.where}cell {number} ({cell.words()}): {error}")
     torch.set_num_threads(threads)
     if faults:
         told = "; ".join(faults[:ERRORS_TOLD])
@@ -137,20 +151,26 @@ def plan_cells(
     return planned
 
 
-def _planned(cell: Cell, consent_needed: bool, stored: dict[Path, set[str]]) -> PlannedCell:
-    """Plan one cell; `stored` keeps the fingerprints of each folder's runs, which are read once for all cells."""
-    job = prepare(replace(cell.spec, dry_run=True))
+def _planned(cell: Cell, consent_needed: bool) -> PlannedCell:
+    """Plan one cell."""
+    job = prepare(replace(cell.spec, dry_run=True), cell.settings)
     if consent_needed:
         require_consent_of(job)
     record = _record(job)
     root = Path(str(job.settings["runs_dir"]))
-    if root not in stored:
-        stored[root] = {run.record.fingerprint for run in list_runs(root)}
-    run = None
-    if record is not None and record.fingerprint in stored[root]:
-        run = find_resumable(root, record.fingerprint)
-    missing = len(job.documents) if run is None else len(missing_from(run.samples, job.documents))
-    return PlannedCell(cell, job.plan, job.asked, missing, run, record)
+    stored = once(("stored", root), lambda: resumable_runs(root))
+    run = None if record is None else stored.get(record.fingerprint)
+    if run is None or record is None:
+        return PlannedCell(cell, job.plan, job.asked, len(job.documents), None, record)
+    if run.record.status == "finished" and run.record.task.prompts_hash == record.task.prompts_hash:
+        is_done = judged_alike(run.record.scoring, scoring_of(job.task))
+        return PlannedCell(cell, job.plan, job.asked, 0, run, record, is_done)  # its samples need not be read
+    return PlannedCell(cell, job.plan, job.asked, _num_missing(run, job), run, record)
+
+
+def _num_missing(run: StoredRun, job: Job) -> int:
+    samples = StoredRun(run.path, run.record, run.version).samples  # of a copy, so that they are not kept
+    return len(missing_from(samples, job.documents))
 
 
 def require_consent_of(job: Job) -> None:
@@ -204,7 +224,7 @@ def plan_table(planned: Sequence[PlannedCell], paces: Paces) -> Table:
     names = varying([one.cell for one in planned])
     rows: list[Row] = []
     for number, one in enumerate(planned, start=1):
-        pace = paces.expected(one.record)
+        pace = paces.of(one)
         seconds = pace.seconds * one.num_missing if pace else None
         rows.append(
             {
@@ -253,7 +273,7 @@ def total_line(planned: Sequence[PlannedCell], paces: Paces) -> str:
 def remaining(planned: Sequence[PlannedCell], paces: Paces) -> tuple[float, int]:
     """Return the seconds that the missing answers may take, and of how many cells that is not known."""
     waiting = [one for one in planned if one.num_missing]
-    found = [(one.num_missing, paces.expected(one.record)) for one in waiting]
+    found = [(one.num_missing, paces.of(one)) for one in waiting]
     seconds = sum(pace.seconds * number for number, pace in found if pace is not None)
     return seconds, sum(pace is None for _, pace in found)
 

@@ -12,6 +12,7 @@ from lopa_bench.errors import LopaBenchError
 from lopa_bench.harness.loaded_models import models_kept
 from lopa_bench.harness.progress import Reporter, Silent
 from lopa_bench.harness.runner import run
+from lopa_bench.harness.shared_work import shared_work
 from lopa_bench.harness.sweeps.plan import (
     Paces,
     PlannedCell,
@@ -89,7 +90,7 @@ def run_sweep(
     listener: Listener | None = None,
     paces: Paces | None = None,
 ) -> list[Outcome]:
-    """Run the cells in turn; one that fails is noted and the next begins. The sweep's record follows every cell.
+    """Run the cells in turn; one that fails is noted and the next begins. The sweep's record follows every cell run.
 
     Raises:
         KeyboardInterrupt: the user stopped it; what is done is stored, the same sweep goes on from there.
@@ -98,20 +99,21 @@ def run_sweep(
 
     listener = listener or SilentListener()
     threads = torch.get_num_threads()
-    cells = [SweepCell(values={**one.cell.values}, asked=one.asked) for one in planned]
+    cells = list(map(_planned_cell, planned))
     record = SweepRecord(name=name, source=source, command=command, cells=tuple(cells))
     write_sweep(runs_dir, record)
     paces = paces or stored_paces(runs_dir)
     outcomes: list[Outcome] = []
     try:
-        with models_kept():
+        with models_kept(), shared_work():
             for index, one in enumerate(planned):
                 torch.set_num_threads(threads)  # a cell before may have asked for its own number
                 left = remaining(planned[index:], paces)
                 reporter = listener.cell_begins(index + 1, len(planned), one, *left)
                 outcomes.append(run_cell(one, reporter))
-                cells[index] = outcomes[-1].cell()
-                write_sweep(runs_dir, record.model_copy(update={"cells": tuple(cells)}))
+                if outcomes[-1].cell() != cells[index]:
+                    cells[index] = outcomes[-1].cell()
+                    write_sweep(runs_dir, record.model_copy(update={"cells": tuple(cells)}))
                 listener.cell_ended(index + 1, len(planned), outcomes[-1])
                 _learn(paces, outcomes[-1])
     finally:
@@ -119,8 +121,24 @@ def run_sweep(
     return outcomes
 
 
+def _planned_cell(planned: PlannedCell) -> SweepCell:
+    """Return the cell as the record holds it at first: one that is done already is there with its run."""
+    done = planned.run if planned.is_done else None
+    return SweepCell(
+        values={**planned.cell.values},
+        asked=planned.asked,
+        state="planned" if done is None else "stored",
+        run=None if done is None else done.path.name,
+    )
+
+
 def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
-    """Run one cell and sum up the problems that it asked; any error but an interruption becomes its outcome."""
+    """Run one cell and sum up the problems that it asked; any error but an interruption becomes its outcome.
+
+    Of a cell that is done the stored summary is taken as it is.
+    """
+    if planned.is_done and planned.run is not None and planned.run.summary is not None:
+        return Outcome(planned, planned.run, planned.run.summary)
     try:
         result = run(planned.cell.spec, reporter)
     except LopaBenchError as error:

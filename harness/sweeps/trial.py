@@ -9,6 +9,7 @@ from dataclasses import replace
 from lopa_bench.harness.job import prepare
 from lopa_bench.harness.loaded_models import models_kept
 from lopa_bench.harness.loading import answerer_for
+from lopa_bench.harness.shared_work import shared_work
 from lopa_bench.harness.sweeps.plan import Pace, Paces, PlannedCell
 
 SMALL = 50_000_000
@@ -24,11 +25,11 @@ def try_out(planned: Sequence[PlannedCell], paces: Paces) -> int:
     import torch
 
     begun, tried, threads = time.monotonic(), 0, torch.get_num_threads()
-    with models_kept():
+    with models_kept(), shared_work():
         for one in planned:
             if time.monotonic() - begun > BUDGET_S:
                 break
-            unknown = one.num_missing and one.record is not None and paces.expected(one.record) is None
+            unknown = one.num_missing and one.record is not None and paces.of(one) is None
             if not unknown or one.plan.is_remote or one.plan.num_parameters > SMALL:
                 continue
             torch.set_num_threads(threads)

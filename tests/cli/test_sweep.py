@@ -71,6 +71,19 @@ def test_a_long_list_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys:
     ]
 
 
+def test_many_cells_are_grouped_on_a_terminal_unless_asked_for_whole(
+    call: Any, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lopa_bench.harness.sweeps.overview.LONG", 2)
+    out = call(*small, "--dry-run")[1]
+    assert "3 cells in groups; --whole prints a row for each" in " ".join(out.split()) and "branches" not in out
+    assert "branches" in call(*small, "--dry-run", "--whole")[1]
+    assert len(json.loads(call(*small, "--dry-run", "--json")[1])["rows"]) == 3
+    code, out, err = call(*small)
+    assert code == 0 and "TPF, highest" in out and "answers to make" in err and "branches=2" in err
+    assert len(call(*small, "--csv")[1].splitlines()) == 4
+
+
 def test_the_table_as_json_and_csv(call: Any, small: list[str]) -> None:
     rows = json.loads(call(*small, "--json")[1])["rows"]
     assert [row["decoder"] for row in rows] == ["d2f", "lopa", "lopa"]
