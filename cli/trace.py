@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Reference = Annotated[str, typer.Argument(metavar="RUN", help="Number, name or folder of a run, or `last`.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
-Sample = Annotated[str | None, typer.Option(help="Id of the answer; by default the first that has a trace.")]
+Sample = Annotated[str | None, typer.Option(help="Id or number of the answer; by default the first that has a trace.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write an animated page that needs nothing else.")]
 Figure = Annotated[
     list[Path] | None, typer.Option("--figure", help="Draw it to a .png, .pdf or .svg file; may repeat.")
@@ -36,12 +36,14 @@ def trace(
 
     Example: lopa-bench trace last --sample mini-maths-0003 --html filling.html
     """
+    from lopa_bench.cli.sample_view import find_sample
     from lopa_bench.results.fillings.replay import replay
     from lopa_bench.results.fillings.replay_text import rounds_table
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
-    shown = replay(load_run(run, runs_dir), sample)
+    stored = load_run(run, runs_dir)
+    shown = replay(stored, None if sample is None else find_sample(stored, sample).id)
     if html is not None or figure:
         _write(shown, html, figure or [])
         return
@@ -74,8 +76,9 @@ def _print(shown: Replay) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(" · ".join(f"{name} {value}" for name, value in shown.facts().items()), markup=False)
     console.print()
-    console.print(coloured_answer(shown))
+    few_colours = console.color_system in ("standard", "windows")
+    console.print(coloured_answer(shown, few_colours=few_colours))
     console.print()
-    console.print(legend(shown))
+    console.print(legend(shown, few_colours=few_colours))
     console.print()
     shared.print_table(rounds_table(shown))

@@ -22,16 +22,17 @@ WON_MARK = "#D55E00"
 def draw_filling(shown: Replay, paths: Sequence[Path]) -> None:
     """Draw an answer's filling to every path; the suffix gives the format: .png, .svg or .pdf."""
     check_suffixes(paths)
-    with_tokens = 0 < len(shown.slots) <= MOST_TOKENS
-    num_lines = -(-len(shown.slots) // COLUMNS) if with_tokens else 0
+    length = drawn_length(shown)
+    with_tokens = 0 < length <= MOST_TOKENS
+    num_lines = -(-length // COLUMNS) if with_tokens else 0
     heights = (max(2.2, min(0.16 * shown.num_rounds, 6.0)), 0.3 * num_lines)
     figure = new_figure((9.0, sum(heights) + 1.2))
     if with_tokens:
         stairs, tokens = figure.subplots(2, 1, height_ratios=heights)
-        _tokens(tokens, shown, num_lines)
+        _tokens(tokens, shown, length, num_lines)
     else:
         stairs = figure.subplots()
-    _stairs(stairs, shown)
+    _stairs(stairs, shown, length)
     facts = shown.facts()
     stairs.set_title(
         f"{facts['sample']}, {facts['decoder']}: {facts['useful tokens']} tokens in {facts['rounds']} rounds",
@@ -43,13 +44,20 @@ def draw_filling(shown: Replay, paths: Sequence[Path]) -> None:
         save_figure(figure, paths)
 
 
-def _stairs(axes: Axes, shown: Replay) -> None:
+def drawn_length(shown: Replay) -> int:
+    """Return how many slots are drawn: to the end of the line in which the last one was filled."""
+    filled = [slot.position for slot in shown.slots if slot.round is not None]
+    lines = -(-(max(filled) + 1) // COLUMNS) if filled else len(shown.slots)
+    return min(COLUMNS * lines, len(shown.slots))
+
+
+def _stairs(axes: Axes, shown: Replay, length: int) -> None:
     """Mark every slot at the round that filled it, the open slots behind in grey, winning lookaheads by a triangle."""
     from matplotlib.ticker import MaxNLocator
 
     for index, one in enumerate(shown.trace.rounds):
         if one.num_slots:
-            axes.barh(index, one.num_slots, left=-0.5, height=1.0, color="#efefef", zorder=1)
+            axes.barh(index, min(one.num_slots, length), left=-0.5, height=1.0, color="#efefef", zorder=1)
     filled = [slot for slot in shown.slots if slot.round is not None]
     for kind, marker, size in ((False, "s", 26), (True, "^", 52)):
         chosen = [slot for slot in filled if slot.looked_ahead is kind]
@@ -74,8 +82,11 @@ def _stairs(axes: Axes, shown: Replay) -> None:
         zorder=4,
         label="first EOS" if ends else None,
     )
-    axes.invert_yaxis()
-    axes.set_xlabel("position in the answer")
+    axes.set_ylim(max(shown.num_rounds, 1) - 0.3, -0.7)
+    axes.set_xlim(-1, length)
+    left_out = len(shown.slots) - length
+    never = f" (another {left_out} slots were never filled)" if left_out else ""
+    axes.set_xlabel(f"position in the answer{never}")
     axes.set_ylabel("round")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
@@ -83,18 +94,20 @@ def _stairs(axes: Axes, shown: Replay) -> None:
         axes.legend(loc="lower left", fontsize=8, frameon=False)
 
 
-def _tokens(axes: Axes, shown: Replay, num_lines: int) -> None:
+def _tokens(axes: Axes, shown: Replay, length: int, num_lines: int) -> None:
     """Write the tokens line by line, on the colours of their rounds, each with its round's number."""
     from matplotlib.patches import Rectangle
 
     axes.set_xlim(0, COLUMNS)
     axes.set_ylim(num_lines, 0)
     axes.axis("off")
-    for slot in shown.slots:
+    for slot in shown.slots[:length]:
         row, column = divmod(slot.position, COLUMNS)
         colour = "#ececec" if slot.round is None else colour_of(slot.round, shown.num_rounds)
-        edge, width = (WON_MARK, 1.6) if slot.looked_ahead else ("white", 0.8)
-        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=edge, linewidth=width))
+        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.8))
+        if slot.looked_ahead:  # a little smaller and above, so that no neighbour covers the frame
+            inner = Rectangle((column + 0.03, row + 0.05), 0.94, 0.9, fill=False, edgecolor=WON_MARK, linewidth=1.8)
+            axes.add_patch(inner).set_zorder(2)
         style: dict[str, Any] = {"ha": "center", "va": "center", "parse_math": False, "color": ink_on(colour)}
         axes.text(column + 0.5, row + 0.5, _word(slot.text), fontsize=6.5, family="monospace", **style)
         if slot.round is not None:

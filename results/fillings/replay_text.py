@@ -13,11 +13,23 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LEGEND_STEPS = 12
+# For terminals of 16 colours, which have no scale: neighbouring rounds differ, and the colours come again.
+FEW_COLOURS = (
+    "white on blue", "white on magenta", "black on cyan", "black on green", "black on yellow", "white on red"
+)  # fmt: skip
 LONGEST_PIECE = 24
 MOST_PIECES = 4
 
 
-def coloured_answer(shown: Replay) -> Text:
+def style_of(index: int, num_rounds: int, *, few_colours: bool = False) -> str:
+    """Return the style of what a round filled: from dark to light, or in a terminal of 16 colours in turn."""
+    if few_colours:
+        return FEW_COLOURS[index % len(FEW_COLOURS)]
+    colour = colour_of(index, num_rounds)
+    return f"{ink_on(colour)} on {colour}"
+
+
+def coloured_answer(shown: Replay, *, few_colours: bool = False) -> Text:
     """Return the answer, each slot on the colour of its round; lookaheads that won are underlined, slots never filled
     are dots, and what stands behind the EOS is dimmed.
     """
@@ -28,23 +40,24 @@ def coloured_answer(shown: Replay) -> Text:
         if slot.round is None:
             text.append(MASK_SIGN, style="dim")
             continue
-        colour = colour_of(slot.round, shown.num_rounds)
-        style = f"{ink_on(colour)} on {colour}"
+        style = style_of(slot.round, shown.num_rounds, few_colours=few_colours)
         style += " bold underline" if slot.looked_ahead else ""
         style += " dim" if slot.behind_end else ""
         text.append(visible(slot.text), style=style)
     return text
 
 
-def legend(shown: Replay) -> Text:
-    """Return the colours of the rounds, of some of them where there are many."""
+def legend(shown: Replay, *, few_colours: bool = False) -> Text:
+    """Return the colours of the rounds, of some of them where there are many or where colours come in turn."""
     from rich.text import Text
 
-    step = max(1, -(-shown.num_rounds // LEGEND_STEPS))
+    step = 1 if few_colours else max(1, -(-shown.num_rounds // LEGEND_STEPS))
+    last = min(shown.num_rounds, len(FEW_COLOURS)) if few_colours else shown.num_rounds
     text = Text("round ")
-    for index in range(0, shown.num_rounds, step):
-        colour = colour_of(index, shown.num_rounds)
-        text.append(f" {index} ", style=f"{ink_on(colour)} on {colour}")
+    for index in range(0, last, step):
+        text.append(f" {index} ", style=style_of(index, shown.num_rounds, few_colours=few_colours))
+    if last < shown.num_rounds:
+        text.append(" and again in turn")
     if any(slot.looked_ahead for slot in shown.slots):
         text.append("  ")
         text.append("underlined", style="bold underline")
@@ -73,7 +86,7 @@ def rounds_table(shown: Replay) -> Table:
     columns = [Column("round", "round"), Column("filled", "filled"), Column("forced", "forced"), Column("open", "open")]
     if has_branches:
         columns += [Column("branches", "branches"), Column("won", "won"), Column("gain", "gain", signed=True)]
-    columns.append(Column("text", "what it filled, with the position it begins at"))
+    columns.append(Column("text", "position:text"))
     return Table(columns, rows)
 
 

@@ -44,7 +44,7 @@ def test_one_answer_in_every_form(call: Any, small: list[str]) -> None:
     code, out, _ = call("trace", "last")
     assert code == 0
     assert "sample mini-maths-0000 · decoder lopa, 3 branches" in out and "underlined: a lookahead" in out
-    code, out, _ = call("trace", "last", "--sample", "mini-maths-0001", "--json")
+    code, out, _ = call("trace", "last", "--sample", "1", "--json")
     held = json.loads(out)
     assert (held["trace"]["id"], held["trace"]["rounds"][-1]["num_slots"]) == ("mini-maths-0001", 16)
     assert call("trace", "last", "--csv")[1].startswith("round,filled,forced,open,branches,won,gain,text\n")

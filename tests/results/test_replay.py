@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from lopa_bench.errors import ConfigError, ResultsError
 from lopa_bench.results.fillings.replay import (
     Replay,
+    Slot,
     colour_of,
     ink_on,
     luminance_of,
@@ -19,9 +22,9 @@ from lopa_bench.results.fillings.replay import (
     runs_of,
     visible,
 )
-from lopa_bench.results.fillings.replay_figure import draw_filling
+from lopa_bench.results.fillings.replay_figure import draw_filling, drawn_length
 from lopa_bench.results.fillings.replay_page import document, page
-from lopa_bench.results.fillings.replay_text import coloured_answer, legend, rounds_table
+from lopa_bench.results.fillings.replay_text import coloured_answer, legend, rounds_table, style_of
 from lopa_bench.results.schema import DecoderInfo, ModelInfo
 from lopa_bench.results.store import StoredRun, load_run
 from lopa_bench.results.trace import BranchRecord, RoundRecord
@@ -119,6 +122,26 @@ def test_the_terminal_has_the_text_a_legend_and_a_line_per_round(shown: Replay) 
         (2, 0, "-", None),
     ]
     assert rows[0]["text"] == "2: is↵"
+
+
+def test_few_colours_come_in_turn_and_neighbours_differ(shown: Replay) -> None:
+    many = replace(shown, trace=shown.trace.model_copy(update={"rounds": ROUNDS * 5}))
+    styles = [style_of(index, 15, few_colours=True) for index in range(15)]
+    assert all(one != other for one, other in itertools.pairwise(styles)) and styles[0] == styles[6]
+    assert not any("#" in style for style in styles)
+    assert "and again in turn" in legend(many, few_colours=True).plain
+    assert "and again" not in legend(shown, few_colours=True).plain + legend(many).plain
+    assert {str(span.style).split(" bold")[0] for span in coloured_answer(shown, few_colours=True).spans} <= {
+        *styles,
+        "dim",
+    }
+
+
+def test_a_figure_ends_where_the_filling_does(shown: Replay) -> None:
+    empty = tuple(Slot(position, "·", None) for position in range(len(shown.slots), 200))
+    assert drawn_length(replace(shown, slots=(*shown.slots, *empty))) == 16
+    assert drawn_length(shown) == len(shown.slots) == 6
+    assert drawn_length(replace(shown, slots=empty)) == len(empty)
 
 
 def test_the_page_needs_nothing_else_and_cannot_be_broken_by_what_a_model_wrote(shown: Replay) -> None:
