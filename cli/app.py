@@ -5,7 +5,6 @@ Nothing heavy is imported here or at the top of a command's file, so that help a
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import signal
@@ -28,6 +27,7 @@ from lopa_bench.cli.export import export
 from lopa_bench.cli.frontier import frontier
 from lopa_bench.cli.list import list_
 from lopa_bench.cli.noise import noise
+from lopa_bench.cli.ranks import is_full_output
 from lopa_bench.cli.report import report
 from lopa_bench.cli.reproduce import reproduce
 from lopa_bench.cli.rescore import rescore
@@ -149,7 +149,8 @@ def _code(arguments: list[str] | None) -> int:
         returned = app(arguments, standalone_mode=False, prog_name="lopa-bench")
         if returned == INTERRUPTED:
             raise KeyboardInterrupt
-        sys.stdout.flush()
+        if sys.stdout is not None:  # a caller may have closed it
+            sys.stdout.flush()
         return returned if isinstance(returned, int) else 0
     except LopaBenchError as error:
         return _fail(str(error), error.exit_code)
@@ -159,7 +160,7 @@ def _code(arguments: list[str] | None) -> int:
         _silence()  # the reader left: no more to say, nor at exit
         return 0
     except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        if not is_full_output(error):
             raise
         _silence()
         return _fail(f"the output cannot be written: {error.strerror}", 2)
@@ -171,7 +172,8 @@ def _code(arguments: list[str] | None) -> int:
 
 
 def _silence() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> int:

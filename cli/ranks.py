@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
@@ -31,7 +32,7 @@ def as_rank() -> Iterator[None]:
     Raises:
         typer.Exit: with the error's exit code, nothing said.
     """
-    from lopa_bench.harness.distributed.beats import FOLDER, VERDICT, die_with_parent, write_ending
+    from lopa_bench.harness.distributed.beats import FOLDER, READER_LEFT, VERDICT, die_with_parent, write_ending
 
     if FOLDER not in os.environ:
         yield
@@ -49,7 +50,13 @@ def as_rank() -> Iterator[None]:
     except KeyboardInterrupt:
         write_ending(Stopped.__name__, "stopped; what was finished is stored, the same command goes on from there", 130)
         _leave(Stopped.exit_code)
+    except BrokenPipeError:
+        write_ending(READER_LEFT, "", 0)
+        _leave(0)
     except Exception as error:
+        if isinstance(error, OSError) and is_full_output(error):
+            write_ending(OSError.__name__, f"the output cannot be written: {error.strerror}", 2)
+            _leave(2)
         file = f"{os.environ[FOLDER]}/rank-{os.environ['RANK']}.traceback"
         with open(file, "w") as stream:  # noqa: PTH123
             traceback.print_exc(file=stream)
@@ -60,6 +67,12 @@ def as_rank() -> Iterator[None]:
 
 def _leave(code: int) -> None:
     """End at once: threads of a group whose others are gone may never end by themselves."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads
+            stream.flush()
     os._exit(code)
+
+
+def is_full_output(error: OSError) -> bool:
+    """Whether it is the output that could not be written, not a file of a name."""
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)

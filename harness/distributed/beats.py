@@ -24,6 +24,8 @@ PR_SET_PDEATHSIG = 1
 WIDTH = 240
 COMPUTING, BETWEEN = "computing", "between answers"
 PARENT_CHECK_S = 0.5
+READER_LEFT = "reader left"
+"""The kind of an ending that is none for the user: whoever read the output reads no more."""
 VERDICT = "verdict"
 """The kind of an ending that is no error: the command's own exit code."""
 

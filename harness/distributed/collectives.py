@@ -112,4 +112,6 @@ def guarded(operation: str, who: str, call: str) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError) as problem:
         first_line = str(problem).partition("\n")[0]
-        raise CommunicationError(f"{call} failed after {time.perf_counter() - begin:.0f} s: {first_line}") from problem
+        advice = "; a longer wait is allowed by --comm-timeout" if "timed out" in first_line.lower() else ""
+        seconds = time.perf_counter() - begin
+        raise CommunicationError(f"{call} failed after {seconds:.0f} s: {first_line}{advice}") from problem

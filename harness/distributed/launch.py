@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.errors import CommunicationError, LopaBenchError, Stopped
-from lopa_bench.harness.distributed.beats import FOLDER, FOLDER_PREFIX, PARENT, VERDICT, Ending, ending_of, last_sign
+from lopa_bench.harness.distributed.beats import (
+    FOLDER,
+    FOLDER_PREFIX,
+    PARENT,
+    READER_LEFT,
+    VERDICT,
+    Ending,
+    ending_of,
+    last_sign,
+)
 from lopa_bench.harness.distributed.mesh import RENDEZVOUS
 from lopa_bench.harness.distributed.watch import Watch
 
@@ -119,7 +128,9 @@ def _supervise(context: SubprocessContext, scratch: Path, timeout_s: float) -> i
     try:
         while True:
             codes = {rank: process.poll() for rank, process in processes.items()}
-            if any(code and not _is_verdict(scratch, rank) for rank, code in codes.items()):
+            if codes[0] == 0 and _has_ended_as(scratch, 0, READER_LEFT):
+                return 0
+            if any(code and not _has_ended_as(scratch, rank, VERDICT) for rank, code in codes.items()):
                 break
             if None not in codes.values():
                 return codes[0] or 0
@@ -134,10 +145,10 @@ def _supervise(context: SubprocessContext, scratch: Path, timeout_s: float) -> i
         raise _stop(context, scratch) from None
 
 
-def _is_verdict(scratch: Path, rank: int) -> bool:
-    """Whether a rank's exit code is what the command came to, such as "a case differs", and no failure."""
+def _has_ended_as(scratch: Path, rank: int, kind: str) -> bool:
+    """Whether a rank left word of that kind: VERDICT when its exit code is what the command came to, no failure."""
     ending = ending_of(scratch, rank)
-    return ending is not None and ending.kind == VERDICT
+    return ending is not None and ending.kind == kind
 
 
 def _cause(codes: dict[int, int | None], scratch: Path, watch: Watch) -> LopaBenchError:

@@ -50,8 +50,10 @@ def settle(settings: Settings, device: str, environment: Mapping[str, str] = os.
     num_here = int(environment.get("LOCAL_WORLD_SIZE", size))
     _check(settings, spread, device, num_here)
     num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if device == "cpu" and num_here > num_cores:
-        note = f"{num_here} processes share {num_cores} processors here: their speed is not that of so many devices"
+    threads = num_here * int(settings["threads"] or 1)
+    if device == "cpu" and threads > num_cores:
+        of_each = "" if threads == num_here else f" of {settings['threads']} threads each"
+        note = f"{num_here} processes{of_each} share {num_cores} processors here: no speed of so many devices"
         return replace(spread, notes=(*spread.notes, note))
     return spread
 

@@ -195,6 +195,12 @@ def test_the_installed_program_answers() -> None:
     assert done.returncode == 0 and "mini-maths" in done.stdout
 
 
+def test_a_command_without_stdout_works_on() -> None:
+    script = "import sys; sys.stdout = None\nfrom lopa_bench.cli.app import main; main(['list', 'tasks'])"
+    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_full_disk_behind_stdout_is_one_sentence() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("/dev/full is Linux's")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lopa_bench.errors import CommunicationError
+from lopa_bench.errors import CommunicationError, LopaBenchError
 from lopa_bench.harness.distributed.launch import launch
 
 PLACES = "import os, sys, time\nrank, size = os.environ['RANK'], os.environ['WORLD_SIZE']\nfolder = sys.argv[1]\n"
@@ -50,6 +50,24 @@ def test_a_rank_that_ends_in_error_takes_the_others_with_it_and_its_last_line_is
         launch([str(tmp_path)], 2, program=["-c", PLACES + ending])
     assert str(failed.value).startswith("rank 1 of 2 failed: no luck; what was finished is stored")
     assert not is_alive(int((tmp_path / "0").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [("BrokenPipeError(32, 'x')", None), ("OSError(28, 'No space')", "the output cannot be written: No space")],
+)
+def test_output_that_nobody_reads_ends_all_in_peace_and_full_output_in_a_sentence(
+    problem: str, words: str | None, tmp_path: Path
+) -> None:
+    body = f"from lopa_bench.cli.ranks import as_rank\nwith as_rank():\n    if rank == '0':\n        raise {problem}\n"
+    ending = f"open(f'{{folder}}/{{rank}}', 'w').write(str(os.getpid()))\n{body}    time.sleep(100)"
+    if words is None:
+        assert launch([str(tmp_path)], 2, program=["-c", PLACES + ending]) == 0
+    else:
+        with pytest.raises(LopaBenchError) as failed:
+            launch([str(tmp_path)], 2, program=["-c", PLACES + ending])
+        assert (str(failed.value), failed.value.exit_code) == (words, 2)
+    assert not any(is_alive(int(file.read_text() or 0)) for file in tmp_path.iterdir())
 
 
 def test_ranks_end_with_their_launcher_even_stopped_ones_and_leave_no_folder(

@@ -76,7 +76,18 @@ def test_the_same_command_again_generates_nothing(start: Start, monkeypatch: pyt
     assert (again.num_new, listener.samples) == (0, [])
     assert again.summary == first.summary
     assert again.run is not None and first.run is not None and again.run.path == first.run.path
-    assert "already holds all 3 answers" in listener.notes[-1]
+    assert listener.notes[-1].endswith("already holds all 3 answers; nothing was generated")
+
+
+def test_a_run_of_other_processes_is_answered_from_with_a_word_on_its_speeds(start: Start) -> None:
+    first = run(start()).run
+    assert first is not None
+    file = first.path / "run.json"
+    record = json.loads(file.read_text())
+    record["environment"]["groups"] = {"dp": 1, "bp": 2, "tp": 1}
+    file.write_text(json.dumps(record))
+    run(start(), listener := Listener())
+    assert "its speeds are those of 1 x 2 x 1 processes (data x branch x tensor), --new measures" in listener.notes[-1]
 
 
 def test_a_larger_limit_goes_on_and_a_smaller_one_changes_nothing(start: Start) -> None:

@@ -137,6 +137,8 @@ def test_processes_without_a_branch_or_a_processor_are_told_of(monkeypatch: pyte
     assert spread(options={"branches": 4}).notes == ()
     [note] = spread(options={"branches": 8}, devices=8).notes
     assert "8 processes share 4 processors here" in note
+    [note] = spread(options={"branches": 4}, threads=2).notes
+    assert "4 processes of 2 threads each share 4 processors here" in note
     on_two_machines = {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
     assert spread(on_two_machines, options={"branches": 8}, devices=8).notes == ()
 
