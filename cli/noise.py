@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.cli.borrowed import with_flags_of
 from lopa_bench.cli.run import run, spec_of
 
 if TYPE_CHECKING:
@@ -93,26 +92,4 @@ def _print(measured: Measured, format: str) -> None:
     typer.echo(f"stored in {measured.path}", err=True)
 
 
-def with_flags_of(
-    command: Callable[..., Any], body: Callable[..., Any], without: tuple[str, ...]
-) -> Callable[..., None]:
-    """Return a command that takes `body`'s parameters and, behind them, all those of `command` but some.
-
-    `body` reads the latter from `context.params`; so a new flag of `run` is one of `noise` too.
-    """
-    own, borrowed = inspect.signature(body).parameters, inspect.signature(command).parameters
-    taken = {name: one for name, one in borrowed.items() if name not in (*own, *without)}
-    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(body, include_extras=True)}
-
-    def combined(**values: Any) -> None:
-        body(**{name: value for name, value in values.items() if name in own})
-
-    combined.__doc__ = body.__doc__
-    everything = {**own, **taken}
-    parameters = [one.replace(annotation=hints[name]) for name, one in everything.items()]
-    combined.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    combined.__annotations__ = {name: hints[name] for name in everything}
-    return combined
-
-
-noise = with_flags_of(run, _noise, NOT_TAKEN)
+noise = with_flags_of(run, _noise, without=NOT_TAKEN)

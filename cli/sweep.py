@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.cli.borrowed import as_list, with_flags_of
+from lopa_bench.cli.run import run
 from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from lopa_bench.harness.sweeps.file import Written
 
 AXES, WHERE = "Lists: one value, or several with commas", "Where and how"
+# The flags of `run` that take lists here; --set gives all the others.
 FLAGS = (
     "task", "decoder", "model", "preset", "branches", "lookahead", "max_new_tokens", "block_size", "tau_add", "tau_act",
     "tau_conf", "temperature", "limit", "seed", "dtype", "num_fewshot", "data_dir", "device", "threads", "warmup",
 )  # fmt: skip
-
-
-def _axis(*names: str, help: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=AXES)
 
 
 def _place(*names: str, help: str, **more: Any) -> Any:
@@ -30,28 +29,11 @@ def _place(*names: str, help: str, **more: Any) -> Any:
 
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE.yaml", help="The grid, see docs/sweeps.md.")]
-Task = Annotated[str | None, _axis("--task", "-t", help="Tasks.")]
-Decoder = Annotated[str | None, _axis("--decoder", "-d", help="Decoders; options go to those that have them.")]
-Model = Annotated[str | None, _axis("--model", "-m", help="Models.")]
-Preset = Annotated[str | None, _axis("--preset", "-p", help="Published settings.")]
-Branches = Annotated[str | None, _axis("--branches", help="LoPA: branches, the anchor too.")]
-Lookahead = Annotated[str | None, _axis("--lookahead", help="LoPA: the paper's k.")]
-MaxNewTokens = Annotated[str | None, _axis("--max-new-tokens", help="Most tokens of an answer.")]
-BlockSize = Annotated[str | None, _axis("--block-size", help="Slots of a block.")]
-TauAdd = Annotated[str | None, _axis("--tau-add", help="Fill that opens the next block.")]
-TauAct = Annotated[str | None, _axis("--tau-act", help="Fill that fully activates the next.")]
-TauConf = Annotated[str | None, _axis("--tau-conf", help="Probability that fills a slot.")]
-Temperature = Annotated[str | None, _axis("--temperature", help="0 is greedy.")]
-Limit = Annotated[str | None, _axis("--limit", "-n", help="Only the first N problems.")]
-Seed = Annotated[str | None, _axis("--seed", help="Seeds; they matter above temperature 0.")]
-Dtype = Annotated[str | None, _axis("--dtype", help="Number formats.")]
-NumFewshot = Annotated[str | None, _axis("--num-fewshot", help="Shots.")]
-Set = Annotated[list[str] | None, _axis("--set", "-s", help="Any other run setting or option: KEY=VALUE or KEY=V1,V2.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", help="Any other run setting or option: KEY=VALUE or KEY=V1,V2.", rich_help_panel=AXES),
+]
 Name = Annotated[str | None, _place("--name", help="Name that `--sweep NAME` of other commands takes.")]
-DataDir = Annotated[str | None, _place("--data-dir", help="Folder with the tasks' files.")]
-Device = Annotated[str | None, _place("--device", help="auto, cpu, cuda, cuda:1, npu.")]
-Threads = Annotated[str | None, _place("--threads", help="CPU threads.")]
-Warmup = Annotated[str | None, _place("--warmup", help="Generations before the clock runs.")]
 RunsDir = Annotated[
     Path | None, _place("--runs-dir", help="Where runs are stored, ./runs by default.", envvar="LOPA_BENCH_RUNS")
 ]
@@ -62,31 +44,11 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and list the cell
 Whole = Annotated[bool, typer.Option("--whole", help="A row for each cell of more than 100, too.")]
 
 
-def sweep(
+def _sweep(
     context: typer.Context,
     file: File = None,
-    task: Task = None,
-    decoder: Decoder = None,
-    model: Model = None,
-    preset: Preset = None,
-    branches: Branches = None,
-    lookahead: Lookahead = None,
-    max_new_tokens: MaxNewTokens = None,
-    block_size: BlockSize = None,
-    tau_add: TauAdd = None,
-    tau_act: TauAct = None,
-    tau_conf: TauConf = None,
-    temperature: Temperature = None,
-    limit: Limit = None,
-    seed: Seed = None,
-    dtype: Dtype = None,
-    num_fewshot: NumFewshot = None,
     set_: Set = None,
     name: Name = None,
-    data_dir: DataDir = None,
-    device: Device = None,
-    threads: Threads = None,
-    warmup: Warmup = None,
     runs_dir: RunsDir = None,
     allow_code_execution: Consent = False,
     dry_run: DryRun = False,
@@ -97,6 +59,8 @@ def sweep(
     latex: shared.Latex = False,
 ) -> None:
     """Run every cell of a grid that is not stored yet, and print a table of all; exit 1 when a cell failed.
+
+    An option goes to those of the decoders that have it.
 
     Example: lopa-bench sweep --task mini-maths,mini-code --decoder d2f,lopa --branches 1,2,4,8 --limit 20
     """
@@ -170,3 +134,10 @@ def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, 
     shared.print_table((result_overview if grouped else result_table)(outcomes), format)
     typer.echo(f"stored in {root}; other commands take these runs as --sweep {name}", err=True)
     return has_failed(outcomes)
+
+
+def _listed(name: str, hint: Any) -> Any:
+    return as_list(hint, WHERE if name in ("data_dir", "device", "threads", "warmup") else AXES)
+
+
+sweep = with_flags_of(run, _sweep, only=FLAGS, changed=_listed)

@@ -149,7 +149,8 @@ def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
     assert result.run is not None  # only a dry run has none
     summary = summary_of_asked(result.run.record, result.run.samples, result.asked)
     why = summary.blocked or (None if summary.n else "no answer went well")
-    return Outcome(planned, result.run, summary, result.num_new, why)
+    unread = StoredRun(result.run.path, result.run.record, result.run.version)  # or all samples of all cells would stay
+    return Outcome(planned, unread, summary, result.num_new, why)
 
 
 def summary_of_asked(record: RunRecord, samples: Sequence[SampleRecord], asked: Sequence[str]) -> Summary:
