@@ -40,7 +40,6 @@ def analyse(
     if table is not None or format != "table":
         shared.print_table(analysis.table(table or "order", found), format)
         return
-    for name in analysis.TABLES:
-        made = analysis.table(name, found)
-        if made.rows:
-            shared.print_table(made)
+    shared.print_tables(analysis.overview(found), format)
+    if len(found) > 1:
+        typer.echo("--table bursts, rounds or tenths shows all of each run", err=True)

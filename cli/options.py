@@ -69,9 +69,9 @@ def print_json(document: object) -> None:
 
 
 def print_tables(tables: Sequence[Table], format: str = "table") -> None:
-    """Print tables to stdout one after another; in Markdown an empty line between keeps each from the next's rows."""
+    """Print tables to stdout one after another; an empty line keeps each from the rows or notes of the one before."""
     for index, table in enumerate(tables):
-        if index and format in ("markdown", "latex"):
+        if index and (format in ("markdown", "latex") or (format == "table" and tables[index - 1].notes)):
             typer.echo()
         print_table(table, format)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,43 @@ def table(name: str, analyses: Sequence[Analysis]) -> Table:
         return made
     columns = [column for column in made.columns if column.key != "run"]
     return Table(columns, made.rows, made.title, made.notes)
+
+
+def overview(analyses: Sequence[Analysis]) -> list[Table]:
+    """Return a row per run first, then what has several rows of each, of several runs side by side.
+
+    Round by round there is no overview of several runs; that table is left out then.
+    """
+    found = [table("order", analyses), table("branches", analyses)]
+    if len(analyses) < 2:
+        found += [table(name, analyses) for name in ("tenths", "bursts", "rounds")]
+    else:
+        found.append(
+            _side_by_side(tenths_table(analyses), "part", "share", "where lookaheads win, % of those tried", None)
+        )
+        found.append(
+            _side_by_side(bursts_table(analyses), "size", "share", "slots filled by one round, % of rounds", 0.0)
+        )
+    return [one for one in found if one.rows]
+
+
+def _side_by_side(long: Table, key: str, value: str, title: str, missing: float | None) -> Table:
+    """Return a column for each run of a table that has several rows of each, named by the run's number.
+
+    `missing` stands where a run has no row of a key that another has.
+    """
+    runs = [str(run) for run in dict.fromkeys(row["run"] for row in long.rows)]
+    numbers = Counter(run.partition("-")[0] for run in runs)
+    short = {run: number if numbers[number := run.partition("-")[0]] == 1 else run for run in runs}
+    keys = dict.fromkeys(row[key] for row in long.rows)
+    ordered = sorted(keys, key=lambda one: one if isinstance(one, int) else 0)  # words keep their order
+    rows: list[Row] = [{key: one, **dict.fromkeys(runs, missing)} for one in ordered]
+    places = {one: rows[index] for index, one in enumerate(ordered)}
+    for row in long.rows:
+        places[row[key]][str(row["run"])] = row[value]
+    first = next(column for column in long.columns if column.key == key)
+    columns = [first, *(Column(run, short[run], digits=1, scale=100.0) for run in runs)]
+    return Table(columns, rows, title)
 
 
 def order_table(analyses: Sequence[Analysis]) -> Table:
@@ -204,10 +242,10 @@ def branches_table(analyses: Sequence[Analysis]) -> Table:
 
 
 def tenths_table(analyses: Sequence[Analysis]) -> Table:
-    """Return a row per tenth of the answer, for runs that have branches."""
+    """Return a row per tenth of the answer, for runs in which there was more than one branch to choose from."""
     rows: list[Row] = []
     for one in analyses:
-        for part in one.wins.parts if one.wins else ():
+        for part in one.wins.parts if one.wins and one.wins.num_contested else ():
             place = "behind the end" if part.part is None else f"{part.part / PARTS:.0%}-{(part.part + 1) / PARTS:.0%}"
             row: dict[str, Value] = {"run": one.run_id, "part": place, "tried": part.num_tried, "won": part.num_won}
             rows.append(row | {"share": part.share_won, "gain": part.gain})

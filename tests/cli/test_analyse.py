@@ -75,10 +75,24 @@ def test_tables_one_by_one_and_all_at_once(call: Any, diffusion_checkpoint: Path
         "where lookaheads win",
     ):
         assert title in out
+    assert out.index("branches") < out.index("slots filled by one round")  # a row per run before many of each
     assert call("analyse", "last", "--table", "bursts", "--csv")[1].startswith("size,count,share,slots\n")
     assert "| run |" in call("analyse", "last", "--markdown")[1]
     code, _, err = call("analyse", "last", "--table", "burst")
     assert (code, "--table 'burst' not found (did you mean 'bursts'?)" in err) == (2, True)
+
+
+def test_several_runs_stand_side_by_side(call: Any, diffusion_checkpoint: Path) -> None:
+    for branches in ("1", "3"):
+        decode(call, diffusion_checkpoint, "lopa", *LOPA, "--branches", branches)
+    code, out, err = call("analyse", "1", "2")
+    assert code == 0 and "round by round" not in out and "--table bursts, rounds or tenths" in err
+    bursts = [line.split() for line in out[out.index("slots filled by one round") :].splitlines()]
+    assert ["slots", "filled", "0001", "0002"] in bursts
+    shares = [line[1:] for line in bursts if len(line) == 3 and line[0].isdecimal()]
+    for column in (0, 1):
+        assert sum(float(share[column]) for share in shares) == pytest.approx(100, abs=0.5)
+    assert ["part", "of", "the", "answer", "0002"] in [line.split() for line in out.splitlines()]  # 1 leaves no choice
 
 
 def test_a_run_without_traces_is_refused_with_what_to_do(call: Any, diffusion_checkpoint: Path) -> None:
