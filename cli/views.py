@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from lopa_bench.errors import ResultsError
 
 if TYPE_CHECKING:
     from lopa_bench.harness.plan import Plan
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from lopa_bench.results.tables import Column, Table
 
 SHOWN_METRICS = ("tpf", "tpf_committed", "tps_e2e", "latency_s")
+logger = logging.getLogger(__name__)
+
 GIB, MIB = 1 << 30, 1 << 20
 
 
@@ -186,12 +191,22 @@ def environment_line(run: StoredRun) -> str:
 
 
 def summary_of(run: StoredRun) -> Summary:
-    """Return the stored summary, or one made of what an unfinished run, or one of an older schema version, holds."""
-    from lopa_bench.results.schema import SCHEMA_VERSION
-    from lopa_bench.results.summary import summarise
+    """Return the stored summary, or one made of what the run holds.
 
-    stored = run.summary if run.version == SCHEMA_VERSION else None
-    return stored or summarise(run.record, run.samples)
+    The latter for an unfinished run, one of an older schema version, and one whose summary is not of these samples.
+    """
+    from lopa_bench.results.schema import SCHEMA_VERSION
+    from lopa_bench.results.summary import follows_from, summarise
+
+    try:
+        stored = run.summary if run.version == SCHEMA_VERSION else None
+    except ResultsError as error:
+        logger.warning("%s; the figures were made anew from the samples", error)
+        return summarise(run.record, run.samples)
+    if stored is None or follows_from(stored, run.samples):
+        return stored or summarise(run.record, run.samples)
+    logger.warning("run %s: its summary is not of its samples; the figures were made anew from these", run.record.id)
+    return summarise(run.record, run.samples)
 
 
 def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from lopa_bench.errors import ResultsError
 
+GZIP_BEGINS = b"\x1f\x8b\x08"
 GZIP_WINDOW = 31  # zlib's code for "a gzip header and trailer, the largest window"
 CHUNK = 1 << 16
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -127,6 +128,32 @@ def parse_lines(raw: bytes, path: Path) -> Lines:
     return Lines(objects, content, content != raw, notes)
 
 
+def parse_json(raw: bytes | str) -> Any:
+    """Parse one JSON document.
+
+    Raises:
+        ValueError: it is none, is nested too deeply, or holds half a character, which cannot be written again.
+    """
+    try:
+        value = json.loads(raw)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not _can_be_written(value, raw):
+        raise ValueError("it holds half a character")
+    return value
+
+
+def _can_be_written(value: Any, raw: bytes | str) -> bool:
+    """Tell whether text made of `raw` is all Unicode: JSON can spell half of a surrogate pair."""
+    if (b"\\ud" if isinstance(raw, bytes) else "\\ud") not in raw.lower():  # type: ignore[operator]
+        return True
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _objects_of(line: bytes) -> tuple[list[dict[str, Any]], bool]:
     """Return the JSON objects a line begins with, and whether they are all of it."""
     decoder = json.JSONDecoder()
@@ -138,9 +165,9 @@ def _objects_of(line: bytes) -> tuple[list[dict[str, Any]], bool]:
     while text:
         try:
             value, end = decoder.raw_decode(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, brackets without end
             return found, False
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or not _can_be_written(value, line):
             return found, False
         found.append(value)
         text = text[end:].lstrip()
@@ -150,6 +177,15 @@ def _objects_of(line: bytes) -> tuple[list[dict[str, Any]], bool]:
 def gzip_member(data: bytes) -> bytes:
     """Compress `data` to a gzip member of its own; members set one after another are one valid gzip file."""
     return gzip.compress(data, mtime=0)
+
+
+def what_is_behind(raw: bytes, end: int) -> str | None:
+    """Say what stands behind the whole members of a gzip file, which end at `end`; None where nothing does."""
+    if end >= len(raw):
+        return None
+    if raw.find(GZIP_BEGINS, end + 1) >= 0 or not raw.startswith(GZIP_BEGINS, end):
+        return f"it is damaged at byte {end}, and what stands from there on"
+    return "the last trace was half written and"
 
 
 def whole_members(raw: bytes) -> tuple[bytes, int]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# Sums of what is counted and timed stay numbers, and exact ones; nothing that was measured is as large.
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Record(BaseModel):
@@ -19,10 +25,10 @@ class TokenLedger(Record):
     after stop strings and post-processing.
     """
 
-    prompt: NonNegativeInt = 0
-    useful: NonNegativeInt = 0
-    committed: NonNegativeInt = 0
-    kept: NonNegativeInt = 0
+    prompt: Count = 0
+    useful: Count = 0
+    committed: Count = 0
+    kept: Count = 0
 
 
 class WorkLedger(Record):
@@ -34,11 +40,11 @@ class WorkLedger(Record):
     summed over rounds. `positions`: token slots computed, over all branches.
     """
 
-    prefill_calls: NonNegativeInt = 0
-    rounds: NonNegativeInt = 0
-    model_calls: NonNegativeInt = 0
-    branch_forwards: NonNegativeInt = 0
-    positions: NonNegativeInt = 0
+    prefill_calls: Count = 0
+    rounds: Count = 0
+    model_calls: Count = 0
+    branch_forwards: Count = 0
+    positions: Count = 0
 
 
 class TimeLedger(Record):
@@ -55,12 +61,12 @@ class TimeLedger(Record):
     time from its start to its end, and `first_round_s` what passed until its first tokens, waiting included.
     """
 
-    prefill_s: NonNegativeFloat = 0.0
-    decode_s: NonNegativeFloat = 0.0
-    comm_s: NonNegativeFloat = 0.0
-    rank_wait_s: NonNegativeFloat = 0.0
-    wait_s: NonNegativeFloat = 0.0
-    first_round_s: NonNegativeFloat | None = None
+    prefill_s: Seconds = 0.0
+    decode_s: Seconds = 0.0
+    comm_s: Seconds = 0.0
+    rank_wait_s: Seconds = 0.0
+    wait_s: Seconds = 0.0
+    first_round_s: Seconds | None = None
 
     @property
     def total_s(self) -> float:

@@ -47,8 +47,8 @@ def _mend_traces(path: Path) -> None:
             return
         raw = traces.read_bytes()
         _, end = jsonl.whole_members(raw)
-        if end < len(raw):
-            logger.warning("run %s: %s: the last trace was half written and was cut", path.name, traces.name)
+        if behind := jsonl.what_is_behind(raw, end):
+            logger.warning("run %s: %s: %s was cut", path.name, traces.name, behind)
             os.truncate(traces, end)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import isclose
 from statistics import median
 from typing import TypeVar
 
@@ -64,6 +65,22 @@ def summarise(run: RunRecord, samples: Sequence[SampleRecord]) -> Summary:
         reasons=reasons(samples),
         blocked=blocked,
         warnings=(*_warnings(run, samples), *_slow_start(counted(as_run))),
+    )
+
+
+def follows_from(summary: Summary, samples: Sequence[SampleRecord]) -> bool:
+    """Tell by counts and sums, which are quickly made, whether a stored summary is one of these samples."""
+    good = counted(samples)
+    figure = summary.metrics.get("accuracy")
+    accuracy = None if why_blocked(samples) else METRICS["accuracy"].value(samples)
+    stored = None if figure is None else figure.value
+    return (
+        (summary.n, summary.num_errors) == (len(good), len(samples) - len(good))
+        and summary.tokens == total(TokenLedger, [sample.tokens for sample in good])
+        and summary.work == total(WorkLedger, [sample.work for sample in good])
+        and isclose(summary.time.total_s, sum(sample.time.total_s for sample in timed(samples)), abs_tol=1e-9)
+        and (stored is None) == (accuracy is None)
+        and isclose(stored or 0.0, accuracy or 0.0, abs_tol=1e-9)
     )
 
 

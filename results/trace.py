@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, model_validator
 
-from lopa_bench.results.schema import Record
+from lopa_bench.results.schema import Record, SampleRecord
+
+
+MOST_SLOTS = 1 << 20  # no answer is as long, and a figure draws every slot
+Slot = Annotated[int, Field(ge=0, lt=MOST_SLOTS)]
 
 
 class BranchRecord(Record):
@@ -34,7 +39,7 @@ class RoundRecord(Record):
     """
 
     index: NonNegativeInt
-    positions: tuple[int, ...] = ()
+    positions: tuple[Slot, ...] = ()
     tokens: tuple[int, ...] = ()
     model_calls: NonNegativeInt = 1
     branch_forwards: NonNegativeInt = 1
@@ -45,17 +50,25 @@ class RoundRecord(Record):
     branches: tuple[BranchRecord, ...] = ()
     winner: int | None = None
     seconds: NonNegativeFloat | None = None
-    num_slots: NonNegativeInt | None = None
+    num_slots: Annotated[int, Field(ge=0, le=MOST_SLOTS)] | None = None
     no_candidate: bool = False
     comm_s: NonNegativeFloat | None = None
     wait_s: NonNegativeFloat | None = None
     gathered_bytes: NonNegativeInt | None = None
     sent_bytes: NonNegativeInt | None = None
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> RoundRecord:
+        if len(self.positions) != len(self.tokens):
+            raise ValueError(f"{len(self.positions)} positions for {len(self.tokens)} tokens")
+        if self.winner is not None and not 0 <= self.winner < max(len(self.branches), 1):
+            raise ValueError(f"branch {self.winner} won of {len(self.branches)}")
+        return self
+
     @property
     def lookahead_won(self) -> bool:
         """True when the branch that was kept is not the anchor."""
-        return self.winner is not None and self.branches[self.winner].position is not None
+        return self.winner is not None and bool(self.branches) and self.branches[self.winner].position is not None
 
     @property
     def anchor(self) -> BranchRecord | None:
@@ -89,6 +102,12 @@ class TraceRecord(Record):
     rounds: tuple[RoundRecord, ...]
     texts: dict[int, str] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _counts_its_rounds(self) -> TraceRecord:
+        if any(one.index != place for place, one in enumerate(self.rounds)):
+            raise ValueError("its rounds are not counted from 0")
+        return self
+
     @property
     def filled_in(self) -> dict[int, int]:
         """The round in which each position got its final token."""
@@ -106,6 +125,16 @@ class TraceRecord(Record):
         """Slots of the answer at the end; in a trace that does not say it, as far as the last one filled."""
         stated = [one.num_slots for one in self.rounds if one.num_slots is not None]
         return stated[-1] if stated else max(self.filled_in, default=-1) + 1
+
+    def led_to(self, answer: SampleRecord) -> bool:
+        """Whether this may be the trace of an answer: it has its tokens, and rounds as many as were counted.
+
+        Of an autoregressive decoder every call is a round here, also the one that only found the EOS.
+        """
+        tokens, work = self.tokens, answer.work
+        counted = {work.rounds, work.model_calls} - {0}
+        is_as_long = not counted or len(self.rounds) in counted
+        return is_as_long and all(tokens.get(place) == token for place, token in enumerate(answer.token_ids))
 
     def spell(self, token: int) -> str:
         """Return a token's text, or `<id>` where the trace does not hold it."""

@@ -46,7 +46,10 @@ def upgrade(kind: Kind, raw: Mapping[str, Any], version: int) -> dict[str, Any]:
     upgraded = dict(raw)
     for step in range(version, SCHEMA_VERSION):
         change = UPGRADES[kind].get(step)
-        upgraded = change(upgraded) if change else upgraded
+        try:
+            upgraded = change(upgraded) if change else upgraded
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ResultsError(f"a {kind} of schema version {version} is damaged: {error}") from error
     if "schema_version" in raw:
         upgraded["schema_version"] = SCHEMA_VERSION
     return upgraded

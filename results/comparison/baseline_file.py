@@ -27,7 +27,7 @@ def read_baseline(path: Path) -> Baseline:
         raw = path.read_bytes()
     advice = "restore it from version control or write it anew with `lopa-bench baseline accept`"
     try:
-        document: Any = json.loads(raw)
+        document: Any = jsonl.parse_json(raw)
         if not isinstance(document, dict) or not {"baseline_version", "cells"} <= set(document):
             raise ValueError("it holds no baseline_version and cells, so it is no baseline file")
         version = document["baseline_version"]

@@ -220,7 +220,7 @@ def read_noise(path: Path) -> NoiseFile:
     with jsonl.sentence_on_os_error("read", path):
         raw = path.read_bytes()
     try:
-        document: Any = json.loads(raw)
+        document: Any = jsonl.parse_json(raw)
         version = document["noise_version"]
         if isinstance(version, int) and version > NOISE_VERSION:
             raise SchemaTooNew(f"{path} has version {version}, this program reads up to {NOISE_VERSION}; upgrade it")

@@ -155,7 +155,16 @@ def prepare(folder: Path, call: Any) -> None:
     (folder / "branches.yaml").write_text(block, encoding="utf-8")
     runs = sorted(path.name for path in (folder / "runs").glob("0*"))
     last = load_run("last", folder / "runs")
-    trace = TraceRecord(id=last.samples[0].id, rounds=(RoundRecord(index=0, positions=(0,), tokens=(7,)),))
+    answer = last.samples[0]
+    filled = [RoundRecord(index=place, positions=(place,), tokens=(id,)) for place, id in enumerate(answer.token_ids)]
+    filled[answer.work.rounds - 1 :] = [
+        RoundRecord(
+            index=answer.work.rounds - 1,
+            positions=tuple(range(answer.work.rounds - 1, len(filled))),
+            tokens=answer.token_ids[answer.work.rounds - 1 :],
+        )
+    ]
+    trace = TraceRecord(id=answer.id, rounds=tuple(filled))
     (last.path / TRACES_FILE).write_bytes(gzip_member(trace.model_dump_json().encode() + b"\n"))
     cells = tuple(SweepCell(values={}, run=name) for name in runs)
     write_sweep(folder / "runs", SweepRecord(name="branches", cells=cells))

@@ -40,7 +40,7 @@ def go(root: Path, attempt: str) -> None:
     with resume_or_create(root, "x", RECORD) as writer:
         for name in IDS:
             if name not in writer.done:
-                writer.append_trace(name, [RoundRecord(index=0, tokens=(1, 2, 3))])
+                writer.append_trace(name, [RoundRecord(index=0, positions=(0, 1, 2), tokens=(1, 2, 3))])
                 writer.append(sample(name, attempt))
         writer.finish(summarise(writer.record, writer.samples))
 

@@ -33,7 +33,7 @@ def write_for_ever(root: Path, confirm: int) -> None:
     while True:
         writer.append(SampleRecord(id=str(number), text=chr(97 + number % 26) * TEXT_LENGTH))
         os.write(confirm, f"{number}\n".encode())
-        writer.append_trace(str(number), [RoundRecord(index=0, tokens=tuple(range(TRACE_LENGTH)))])
+        writer.append_trace(str(number), [RoundRecord(index=0, positions=PLACES, tokens=PLACES)])
         number += 1
 
 

@@ -16,7 +16,7 @@ from lopa_bench.results.writer import create_run, reopen_run, slug
 
 
 def test_a_finished_run_reads_back_whole(tmp_path: Path, make_run: Any, make_sample: Any) -> None:
-    samples = [make_sample(str(i), useful=i, rounds=2, decode_s=0.1) for i in range(3)]
+    samples = [make_sample(str(i), useful=i, rounds=1, decode_s=0.1) for i in range(3)]
     rounds = [RoundRecord(index=0, positions=(1, 0), tokens=(7, 8), branches=(BranchRecord(score=0.5),), winner=0)]
     with create_run(tmp_path / "runs", "mini-maths lopa", make_run(seed=3)) as run:
         for sample in samples:
@@ -287,6 +287,6 @@ def test_a_half_written_trace_is_cut(tmp_path: Path, make_run: Any, caplog: pyte
     file.write_bytes(file.read_bytes()[:-5])
     assert [trace.id for trace in read_run(run.path).traces()] == ["a"]
     with reopen_run(run.path) as run:
-        run.append_trace("c", [RoundRecord(index=1)])
+        run.append_trace("c", [RoundRecord(index=0)])
     assert [trace.id for trace in read_run(run.path).traces()] == ["a", "c"]
     assert "the last trace was half written and was cut" in caplog.text
