@@ -49,7 +49,8 @@ def device_and_dtype(settings: Settings) -> tuple[str, str]:
 
     if settings["decoder"] == SERVER:
         return SERVER, ""
-    device = choose_device(str(settings["device"]))
+    asked = str(settings["device"])
+    device = once(("device", asked), lambda: choose_device(asked))
     return device, choose_dtype(str(settings["dtype"]), device, is_bundled(str(settings["model"])))
 
 

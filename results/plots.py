@@ -43,15 +43,20 @@ def plot_accuracy_tpf(rows: Sequence[TradeOff], path: Path | str, *, title: str 
     """
     paths = [Path(path), *(Path(path).with_suffix(suffix) for suffix in also)]
     check_suffixes(paths)
-    points = _points(rows)
+    points = [row for row in rows if row.tpf is not None and row.accuracy is not None]
     if not points:
         raise ResultsError("nothing to plot: no row has both an accuracy and a TPF")
     figure = new_figure((6.4, 4.2))
     axes = figure.add_subplot()
-    for index, point in enumerate(points):
-        _draw(axes, point, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
-    _dress(axes, title)
-    place_labels(figure, axes, [(one.label, one.x, one.y) for one in points], [(one.x, one.y) for one in points])
+    places = [
+        mark_trade_off(axes, point, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+        for index, point in enumerate(points)
+    ]
+    dress_trade_off(axes, (0.14, 0.12))
+    axes.set_title(title)
+    axes.grid(color="#dddddd", linewidth=0.8, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    place_labels(figure, axes, [(one.label, *place) for one, place in zip(points, places, strict=True)], places)
     save_figure(figure, paths)
 
 
@@ -83,69 +88,49 @@ def save_figure(figure: Figure, paths: Sequence[Path]) -> None:
                 figure.savefig(target, dpi=160, metadata=_no_date(target))
 
 
-@dataclass(frozen=True)
-class _Point:
-    """A point in plot units: tokens per round and percent, with the lengths of its error bars."""
-
-    label: str
-    x: float
-    y: float
-    x_bars: list[list[float]] | None
-    y_bars: list[list[float]] | None
-
-
-def _points(rows: Sequence[TradeOff]) -> list[_Point]:
-    """Return the rows that can be drawn."""
-    return [
-        _Point(
-            row.label,
-            row.tpf,
-            100 * row.accuracy,
-            _bars(row.tpf, row.tpf_interval, 1),
-            _bars(row.accuracy, row.accuracy_interval, 100),
-        )
-        for row in rows
-        if row.tpf is not None and row.accuracy is not None
-    ]
-
-
-def _bars(value: float, interval: Interval | None, scale: float) -> list[list[float]] | None:
-    """Return the lengths of an error bar below and above, or None without an interval."""
+def bars_of(value: float, interval: Interval | None, scale: float = 1.0) -> list[list[float]]:
+    """Return the lengths of an error bar below and above, [[low], [high]]; none without an interval."""
     if interval is None:
-        return None
+        return [[float("nan")], [float("nan")]]
     return [[max(0.0, scale * (value - interval.low))], [max(0.0, scale * (interval.high - value))]]
 
 
-def _draw(axes: Axes, point: _Point, colour: str, marker: str) -> None:
-    """Draw a marker with its error bars."""
+def mark_trade_off(
+    axes: Axes, point: TradeOff, colour: str, marker: str, *, size: float = 8.0, bars: str | None = None
+) -> tuple[float, float]:
+    """Draw a point that has both figures, with its error bars, and return where: tokens per round and percent.
+
+    `bars` is the colour of thin error bars without caps, for plots of many points; else they have the marker's.
+    """
+    assert point.tpf is not None and point.accuracy is not None
+    x, y = point.tpf, 100 * point.accuracy
     axes.errorbar(
-        [point.x],
-        [point.y],
-        xerr=point.x_bars,
-        yerr=point.y_bars,
+        [x],
+        [y],
+        xerr=bars_of(x, point.tpf_interval),
+        yerr=bars_of(point.accuracy, point.accuracy_interval, 100),
         fmt=marker,
         color=colour,
-        markersize=8,
+        markersize=size,
         markeredgecolor="black",
         markeredgewidth=0.6,
-        elinewidth=1.2,
-        capsize=3,
+        ecolor=bars or colour,
+        elinewidth=0.7 if bars else 1.2,
+        capsize=0 if bars else 3,
         zorder=3,
     )
+    return x, y
 
 
-def _dress(axes: Axes, title: str) -> None:
-    """Name the axes and set a quiet grid."""
+def dress_trade_off(axes: Axes, margins: tuple[float, float]) -> None:
+    """Name the axes of tokens per round and accuracy, and keep them within what can be."""
     axes.set_xlabel("useful tokens per round (TPF)")
     axes.set_ylabel("accuracy, %")
-    axes.set_title(title)
-    axes.grid(color="#dddddd", linewidth=0.8, zorder=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.14, y=0.12)
+    axes.margins(*margins)
     left, right = axes.get_xlim()
     axes.set_xlim(max(0.0, left), right)
     low, high = axes.get_ylim()
-    axes.set_ylim(max(-2.0, low), min(102.0, high))
+    axes.set_ylim(max(-2.0, low), min(103.0, high))
 
 
 def place_labels(

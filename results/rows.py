@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lopa_bench.errors import ResultsError, nearest
 from lopa_bench.results.metrics import METRICS
-from lopa_bench.results.schema import MetricValue, Summary
+from lopa_bench.results.schema import Interval, MetricValue, Summary
 from lopa_bench.results.tables import Column, Row, Table, Value
 
 DIGITS = {"tokens/s": 1, "share": 1, "s/answer": 3, "s/round": 4}
@@ -67,14 +67,16 @@ def _figure_row(key: str, figure: MetricValue) -> dict[str, Value]:
     """Return a figure as a row of `figures_table`."""
     row: dict[str, Value] = {"id": key, "value": figure.value, "unit": figure.unit, "n": figure.n}
     row |= {"version": figure.version, "method": figure.interval.method if figure.interval else "-"}
-    if figure.interval is not None:
-        row |= {"value_low": figure.interval.low, "value_high": figure.interval.high}
-    return row
+    return row | with_bounds("value", figure.value, figure.interval)
 
 
 def _values(key: str, figure: MetricValue) -> dict[str, Value]:
     """Return a figure's value, the number of samples it rests on and, where it has an interval, its bounds."""
-    values: dict[str, Value] = {key: figure.value, f"{key}_n": figure.n}
-    if figure.interval is not None:
-        values |= {f"{key}_low": figure.interval.low, f"{key}_high": figure.interval.high}
-    return values
+    return {**with_bounds(key, figure.value, figure.interval), f"{key}_n": figure.n}
+
+
+def with_bounds(key: str, value: float | None, interval: Interval | None) -> dict[str, Value]:
+    """Return a figure and, where it has an interval, its bounds as keys of a row."""
+    if interval is None:
+        return {key: value}
+    return {key: value, f"{key}_low": interval.low, f"{key}_high": interval.high}

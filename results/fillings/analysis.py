@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lopa_bench.errors import ResultsError
 from lopa_bench.results.fillings.branch_wins import BranchWins, branch_wins
 from lopa_bench.results.fillings.fill_order import PARTS, FillOrder, RoundRow, fill_order, round_rows
+from lopa_bench.results.rows import with_bounds
 from lopa_bench.results.tables import Column, Row, Table, Value
 from lopa_bench.results.trace import TraceRecord
 
@@ -139,7 +140,7 @@ def order_table(analyses: Sequence[Analysis]) -> Table:
             "run": one.run_id,
             "decoder": one.decoder,
             "n": order.n,
-            "tau": order.tau,
+            **with_bounds("tau", order.tau, order.tau_interval),
             "mean_burst": order.mean_burst,
             "largest_burst": order.largest_burst,
             "single": order.share_of_single,
@@ -147,8 +148,6 @@ def order_table(analyses: Sequence[Analysis]) -> Table:
             "eos_first": order.eos_first,
             "after_eos": order.filled_after_eos,
         }
-        if order.tau_interval is not None:
-            row |= {"tau_low": order.tau_interval.low, "tau_high": order.tau_interval.high}
         rows.append(row)
     columns = [
         Column("run", "run"),
@@ -210,7 +209,7 @@ def branches_table(analyses: Sequence[Analysis]) -> Table:
             "contested": wins.num_contested,
             "rounds": wins.num_rounds,
             "branches": wins.branches_per_round,
-            "won": wins.share_lookahead_won,
+            **with_bounds("won", wins.share_lookahead_won, wins.lookahead_interval),
             "gain": wins.gain,
             "gain_when_won": wins.gain_when_won,
             "realised": wins.realised,
@@ -218,8 +217,6 @@ def branches_table(analyses: Sequence[Analysis]) -> Table:
             "best_gain": wins.best_gain,
             "score_tells": wins.score_tells,
         }
-        if wins.lookahead_interval is not None:
-            row |= {"won_low": wins.lookahead_interval.low, "won_high": wins.lookahead_interval.high}
         rows.append(row)
     columns = [
         Column("run", "run"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lopa_bench.results.frontiers.frontier import Choice, Frontier
-from lopa_bench.results.rows import metric_column
+from lopa_bench.results.rows import metric_column, with_bounds
 from lopa_bench.results.schema import Interval
 from lopa_bench.results.tables import Column, Row, Table, Value
 
@@ -28,7 +28,8 @@ def settings_table(found: Frontier) -> Table:
         Column("front_share", "in resamples %", digits=0, scale=100.0),
         Column("run", "run"),
     ]
-    notes = [f"over the {len(found.ids)} problems that all {len(found.settings)} runs answered"]
+    every = {1: "the run", 2: "both runs"}.get(len(found.settings), f"all {len(found.settings)} runs")
+    notes = [f"over the {len(found.ids)} problems that {every} answered"]
     if found.num_left_out:
         notes.append(f"{found.num_left_out} problems that some run did not answer are left out")
     return Table(columns, rows, "settings", notes)
@@ -112,14 +113,6 @@ def _choice(choice: Choice) -> dict[str, object]:
         "reported": choice.reported_point,
         "reported_reference": choice.reported_reference,
     }
-
-
-def with_bounds(key: str, value: float, interval: Interval | None) -> dict[str, Value]:
-    """Return a figure and its bounds as keys of a row."""
-    bounds: dict[str, Value] = {}
-    if interval is not None:
-        bounds = {f"{key}_low": interval.low, f"{key}_high": interval.high}
-    return {key: value, **bounds}
 
 
 def _bounds(interval: Interval | None, scale: float, digits: int) -> str:

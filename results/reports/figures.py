@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lopa_bench.results.jsonl import sentence_on_os_error
 from lopa_bench.results.plots import COLOURS, MARKERS
-from lopa_bench.results.schema import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,13 +137,6 @@ def write(drawing: Drawing, folder: Path, style: Style) -> list[Path]:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, dpi=150, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
     return paths
-
-
-def bars_of(value: float, interval: Interval | None, scale: float = 1.0) -> list[list[float]]:
-    """Return the lengths of an error bar below and above, [[low], [high]]; none without an interval."""
-    if interval is None:
-        return [[float("nan")], [float("nan")]]
-    return [[max(0.0, scale * (value - interval.low))], [max(0.0, scale * (interval.high - value))]]
 
 
 def legend_below(figure: Figure, panels: Iterable[Axes], columns: int) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.results.fillings.fill_order import PARTS
+from lopa_bench.results.plots import bars_of
 from lopa_bench.results.published_figures import PublishedRow, select
 from lopa_bench.results.reports.figures import (
     QUOTED,
     Drawing,
     Skipped,
     Style,
-    bars_of,
     legend_below,
     line_styles,
     look,

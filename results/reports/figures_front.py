@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lopa_bench.results.frontiers.frontier import Frontier, PlacedSetting
-from lopa_bench.results.plots import place_labels
-from lopa_bench.results.reports.figures import Drawing, Skipped, Style, bars_of, legend_below, look, panels
+from lopa_bench.results.plots import TradeOff, dress_trade_off, mark_trade_off, place_labels
+from lopa_bench.results.reports.figures import Drawing, Skipped, Style, legend_below, look, panels
 from lopa_bench.results.reports.runs import Entry, Group
 
 if TYPE_CHECKING:
@@ -53,22 +53,13 @@ def _draw(style: Style, shown: Sequence[tuple[Group, Frontier]]) -> Figure:
 def _points(axes: Axes, found: Frontier, entries: dict[str, Entry], names: Sequence[str]) -> None:
     for one in found.settings:
         dress = look(entries[one.setting.run_id].decoder, names)
-        axes.errorbar(
-            one.speed, 100 * one.accuracy, xerr=bars_of(one.speed, one.speed_interval),
-            yerr=bars_of(one.accuracy, one.accuracy_interval, 100), fmt=dress.marker, color=dress.colour, markersize=7,
-            markeredgecolor="black", markeredgewidth=0.6, elinewidth=0.7, ecolor="#9a9a9a", capsize=0, zorder=3,
-        )  # fmt: skip
+        point = TradeOff("", one.speed, one.accuracy, one.speed_interval, one.accuracy_interval)
+        mark_trade_off(axes, point, dress.colour, dress.marker, size=7, bars="#9a9a9a")
     front = sorted((one.speed, 100 * one.accuracy) for one in _front(found))
     xs, ys = [x for x, _ in front], [y for _, y in front]
     axes.plot(xs, ys, color="black", linewidth=1.0, linestyle="--", zorder=2)
     axes.plot(xs, ys, "o", color="black", fillstyle="none", markersize=12, zorder=4, label="on the front")
-    axes.set_xlabel("useful tokens per round (TPF)")
-    axes.set_ylabel("accuracy, %")
-    axes.margins(x=0.08, y=0.1)
-    left, right = axes.get_xlim()
-    axes.set_xlim(max(0.0, left), right)
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(-2.0, low), min(103.0, high))
+    dress_trade_off(axes, (0.08, 0.1))
 
 
 def _front(found: Frontier) -> list[PlacedSetting]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lopa_bench.results.comparison.differences import device_words
+from lopa_bench.results.plots import bars_of
 from lopa_bench.results.published_figures import PublishedRow, select
-from lopa_bench.results.reports.figures import QUOTED, Drawing, Skipped, Style, bars_of, look, panels, write_on_bar
+from lopa_bench.results.reports.figures import QUOTED, Drawing, Skipped, Style, look, panels, write_on_bar
 from lopa_bench.results.reports.runs import Entry, Group
 
 if TYPE_CHECKING:

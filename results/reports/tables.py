@@ -14,7 +14,7 @@ from lopa_bench.results.published_figures import PublishedRow
 from lopa_bench.results.reports.runs import Entry, Group
 from lopa_bench.results.reports.series import Series, Step
 from lopa_bench.results.reports.traces import Traced
-from lopa_bench.results.rows import metric_column, summary_row
+from lopa_bench.results.rows import metric_column, summary_row, with_bounds
 from lopa_bench.results.tables import Column, Row, Table, Value
 
 FIGURES = ("tpf", "tpf_branch", "amplification", "tps_e2e", "latency_s")
@@ -163,9 +163,7 @@ def _step_row(series: Series, step: Step) -> Row:
     }  # fmt: skip
     for figure, key in (("tpf", "tpf"), ("positions", "positions"), ("accuracy", "accuracy"), ("tps_e2e", "tps")):
         change = step.change(figure)
-        row |= {figure: change.after, f"{key}_change": change.change}
-        if change.interval is not None:
-            row |= {f"{key}_change_low": change.interval.low, f"{key}_change_high": change.interval.high}
+        row |= {figure: change.after, **with_bounds(f"{key}_change", change.change, change.interval)}
     return row
 
 
@@ -177,7 +175,7 @@ def front(group: Group, found: Frontier) -> list[ReportTable]:
         {**row, "setting": names[str(row["run"])].words, "run": names[str(row["run"])].ref, "run_id": row["run"]}
         for row in settings.rows
     ]
-    table = replace(settings, rows=rows, title=f"{group.task}: settings on the Pareto front")
+    table = replace(settings, rows=rows, title=f"{group.task}: all settings and the Pareto front")
     aup = replace(aup_table(found), title=f"{group.task}: accuracy under parallelism (AUP)")
     return [
         ReportTable(f"front-{group.task}", table.title, table, _by_metric(table.columns)),
@@ -188,9 +186,10 @@ def front(group: Group, found: Frontier) -> list[ReportTable]:
 def from_traces(traced: Sequence[Traced]) -> list[ReportTable]:
     """Return order of filling and branch wins for every traced run."""
     analyses = [one.analysis for one in traced]
+    contested = [one for one in analyses if one.wins is not None and one.wins.num_contested]
     made = [
-        ("fill-order", "Order of filling", order_table(analyses)),
-        ("branch-wins", "What lookaheads brought", branches_table(analyses)),
+        ("fill-order", "Order of filling, in numbers", order_table(analyses)),
+        ("branch-wins", "What lookaheads brought", branches_table(contested)),
     ]
     labels = {one.entry.ref: (one.task, one.entry.words, one.entry.id) for one in traced}
     found = []
