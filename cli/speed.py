@@ -143,8 +143,7 @@ def _predicted(found: SpeedAnswer) -> Table:
     machine = found.machine
     rates = ", ".join(f"{rate / 1e9:.0f} at {rows} rows" for rows, rate in sorted(machine.flops.items()))
     notes = [
-        f"measured: GFLOP/s {rates}; reads {machine.read_bytes_s / 1e9:.1f} GB/s; "
-        f"{1e6 * machine.layer_s:.0f} µs a layer besides",
+        f"measured: GFLOP/s of the layers' products {rates}; a layer takes at least {1e6 * machine.layer_s:.0f} µs",
         *found.notes,
     ]
     if machine.link_latency_s is not None and machine.link_bytes_s is not None:
@@ -189,5 +188,5 @@ def _checked(found: SpeedAnswer) -> Table:
 def _document(found: SpeedAnswer) -> dict[str, Any]:
     from dataclasses import asdict
 
-    machine = {**asdict(found.machine), "flops": {str(rows): rate for rows, rate in found.machine.flops.items()}}
+    machine = asdict(found.machine)
     return {"machine": machine, "predicted": _rows(found), "checked": _check_rows(found), "notes": list(found.notes)}

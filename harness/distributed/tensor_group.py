@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -63,10 +62,3 @@ class TorchTensorGroup:
         self.meter.seconds += time.perf_counter() - begin
         self.meter.num_calls += 1
         self.meter.num_bytes += tensor.numel() * tensor.element_size()
-
-
-def all_max(value: float, group: dist.ProcessGroup) -> float:
-    """The largest of all processes' values, on each of them."""
-    held = torch.tensor([value], dtype=torch.float64)
-    dist.all_reduce(held, op=dist.ReduceOp.MAX, group=group)
-    return float(held[0])

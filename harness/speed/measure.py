@@ -1,6 +1,6 @@
-"""Short measurements of this machine for the cost model: products, memory, fixed costs, the link of two processes.
+"""Rounds of a network with random weights as they are, alone and shared by two processes, and what two find together.
 
-The model is held against a synthetic round of a network with random weights, alone and shared by two processes.
+The cost model is held against these rounds.
 """
 
 from __future__ import annotations
@@ -10,32 +10,35 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - the field's usual name
 
 from lopa_bench.errors import CommunicationError
-from lopa_bench.harness.distributed.mesh import RENDEZVOUS, MeshShape, joined, tensor_group
+from lopa_bench.harness.distributed.mesh import RENDEZVOUS, MeshShape, World, joined, tensor_group
 from lopa_bench.harness.speed.model import NUMBERS_A_ROW, Machine, RoundShape
+from lopa_bench.harness.speed.rates import (
+    MOST_REPEATS,
+    Agree,
+    link_rates,
+    measure_device,
+    projections,
+    random_model,
+    timed,
+)
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
-from lopa_bench.models.skeleton import skeleton
-from lopa_bench.models.tensor_parallel import TensorGroup, split
+from lopa_bench.models.tensor_parallel import TensorGroup
 from lopa_bench.models.tiny import tiny_config
 from lopa_bench.models.visibility import block_causal
 
-ROWS = (1, 8, 64, 256, 1024)
-SHARED_ROWS = 256
-COPY_BYTES = 64 << 20
-MOST_WEIGHTS = 64 << 20
-PROBE_TIMEOUT_S = 300
-MOST_ROUNDS = 25
-MOST_S = 3.0
-"""Seconds of repeating one measurement."""
+PROBE_TIMEOUT_S = 600
+MOST_S = 5.0
+"""Seconds of repeating one round."""
 MID = {
     "hidden_size": 768, "num_layers": 8, "num_heads": 12, "num_kv_heads": 4, "head_dim": 64, "intermediate_size": 2048,
     "max_positions": 4096,
@@ -56,74 +59,15 @@ def dream_config() -> ModelConfig:
     return tiny_config("dream", 152064, **SEVEN_B)
 
 
-def timed(work: Callable[[], object], device: str, repeats: int = 7) -> float:
-    """Fewest seconds of some calls, after one that does not count; what else runs on the machine only adds to them."""
-    work()
-    found: list[float] = []
-    while len(found) < repeats and sum(found) < MOST_S:
-        begin = _now(device)
-        work()
-        found.append(_now(device) - begin)
-    return min(found)
-
-
-def _now(device: str) -> float:
-    if not device.startswith("cpu"):
-        torch.accelerator.synchronize()
-    return time.perf_counter()
-
-
 @torch.inference_mode()
-def measure_device(config: ModelConfig, dtype: torch.dtype, device: str) -> Machine:
-    """Rates of one device for products of a network's width, and what a layer and a round cost besides."""
-    weights = _weights(config, dtype, device)
-    flops = {rows: _rate(weights, rows, device) for rows in ROWS}
-    block = torch.zeros(COPY_BYTES // 4, device=device)
-    # A sum reads everything once and writes next to nothing, as a product with few rows does.
-    read_bytes_s = COPY_BYTES / timed(block.sum, device)
-    layer_s, round_s = _fixed_costs(device, dtype)
-    return Machine(flops, read_bytes_s, layer_s, round_s)
-
-
-def _weights(config: ModelConfig, dtype: torch.dtype, device: str) -> list[torch.Tensor]:
-    """Matrices of the network's feed-forward, more than a processor's caches hold, as a network's weights are."""
-    shape = (config.intermediate_size, config.hidden_size)
-    count = max(1, min(4, MOST_WEIGHTS // (shape[0] * shape[1])))
-    return [torch.randn(shape, device=device, dtype=dtype) for _ in range(count)]
-
-
-def _rate(weights: list[torch.Tensor], rows: int, device: str) -> float:
-    """Operations per second of products with so many rows."""
-    hidden = torch.randn(rows, weights[0].shape[1], device=device, dtype=weights[0].dtype)
-    seconds = timed(lambda: [F.linear(hidden, one) for one in weights], device, MOST_ROUNDS)
-    return 2.0 * rows * sum(one.numel() for one in weights) / seconds
-
-
-def _fixed_costs(device: str, dtype: torch.dtype) -> tuple[float, float]:
-    """Seconds per layer and per round of networks so small that nothing else costs anything."""
-    shallow, deep = (random_model(tiny_config("dream", num_layers=layers), device, dtype, None) for layers in (2, 12))
-    tokens = torch.ones(1, 8, dtype=torch.long)
-    few, many = (timed(lambda model=model: model.predict(tokens, (0, 8)), device, 15) for model in (shallow, deep))  # type: ignore[misc]
-    layer_s = max(0.0, (many - few) / 10)
-    return layer_s, max(0.0, few - 2 * layer_s)
-
-
-def random_model(config: ModelConfig, device: str, dtype: torch.dtype, group: TensorGroup | None) -> LanguageModel:
-    """A network, or this process's part of one, with small random weights."""
-    network = skeleton(config)
-    if group is not None:
-        split(network, group)
-    generator = torch.Generator(device).manual_seed(0)
-    state = {}
-    for name, parameter in network.named_parameters():
-        value = torch.empty(parameter.shape, device=device, dtype=torch.float32)
-        state[name] = value.normal_(0.0, 0.02, generator=generator).to(dtype)
-    network.load_state_dict(state, assign=True)
-    return LanguageModel(network, "random")
-
-
-@torch.inference_mode()
-def time_round(model: LanguageModel, shape: RoundShape, branches: int, talk: Callable[[], None], device: str) -> float:
+def time_round(
+    model: LanguageModel,
+    shape: RoundShape,
+    branches: int,
+    talk: Callable[[], None],
+    device: str,
+    agree: Agree = lambda own: own,
+) -> float:
     """Fewest seconds of a round in which this process computes some branches; `talk` exchanges what rounds exchange."""
     from lopa_bench.decoders.confidence import host_scores
 
@@ -141,7 +85,7 @@ def time_round(model: LanguageModel, shape: RoundShape, branches: int, talk: Cal
         host_scores(logits, rows[0], "neg_entropy", vocabulary=model.vocabulary)
         talk()
 
-    return timed(once, device, MOST_ROUNDS)
+    return timed(once, device, MOST_REPEATS, MOST_S, agree)
 
 
 def measure_round(config: ModelConfig, dtype: torch.dtype, device: str, shape: RoundShape) -> float:
@@ -149,8 +93,21 @@ def measure_round(config: ModelConfig, dtype: torch.dtype, device: str, shape: R
     return time_round(random_model(config, device, dtype, None), shape, shape.branches, lambda: None, device)
 
 
-def measure_pair(config: ModelConfig, dtype: str, device: str, shape: RoundShape, threads: int) -> dict[str, float]:
-    """What two processes find: `latency_s`, `bytes_s`, `flops` of both at work, seconds of a round as `bp` and `tp`.
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What two processes of this machine find when both are at work.
+
+    Attributes:
+        machine: the rates of one of them and their link; where they share a processor or memory, less than alone.
+        rounds: "bp" and "tp" -> seconds of a round so shared.
+    """
+
+    machine: Machine
+    rounds: Mapping[str, float]
+
+
+def measure_pair(config: ModelConfig, dtype: str, device: str, shape: RoundShape, threads: int) -> Pair:
+    """What two processes find.
 
     Raises:
         CommunicationError: one of them failed.
@@ -178,8 +135,15 @@ def measure_pair(config: ModelConfig, dtype: str, device: str, shape: RoundShape
             if process.returncode:
                 last = (said.strip().splitlines() or ["no message"])[-1]
                 raise CommunicationError(f"measuring with two processes failed: {last}")
-        found: dict[str, float] = json.loads(told[0][0].strip().splitlines()[-1])
-        return found
+        return _pair_of(json.loads(told[0][0].strip().splitlines()[-1]))
+
+
+def _pair_of(found: Mapping[str, Any]) -> Pair:
+    rates = {
+        name: {int(size): rate for size, rate in one.items()} if isinstance(one, dict) else one
+        for name, one in found["machine"].items()
+    }
+    return Pair(Machine(**rates), found["rounds"])
 
 
 def _place(rank: int, scratch: str) -> dict[str, str]:
@@ -196,13 +160,8 @@ def _told(group: TensorGroup, rows: torch.Tensor) -> None:
     group.all_gather(rows)
 
 
-def with_link(machine: Machine, pair: dict[str, float]) -> Machine:
-    """The machine with what two processes found of the link."""
-    return replace(machine, link_latency_s=pair["latency_s"], link_bytes_s=pair["bytes_s"])
-
-
 def main(text: str) -> None:
-    """Be one of two processes: measure the link, then a round shared by branches and one shared by tensors."""
+    """Be one of two processes: measure rates and the link, then a round shared by branches and one by tensors."""
     import torch.distributed as dist
 
     task = json.loads(text)
@@ -213,22 +172,36 @@ def main(text: str) -> None:
         group = tensor_group(world)
         if group is None:
             raise CommunicationError("two processes were to measure, but there is no group of them")
-        small, large = torch.zeros(64, device=world.device), torch.zeros(1 << 20, device=world.device)
-        latency = timed(lambda: dist.all_reduce(small), world.device, 50)
-        bulk = timed(lambda: dist.all_reduce(large), world.device, 15)
-        # Of two processes each sends what it holds once: half of it in every of the two phases of a sum.
-        sent = large.numel() * large.element_size()
-        found = {"latency_s": latency, "bytes_s": sent / max(bulk - latency, 1e-9)}
-        found["flops"] = _rate(_weights(config, dtype, world.device), SHARED_ROWS, world.device)
-        rows = torch.zeros(-(-shape.branches // 2), NUMBERS_A_ROW, shape.rows, device=world.device)
-        if shape.branches > 1:
-            whole = random_model(config, world.device, dtype, None)
-            own = -(-shape.branches // 2) if world.rank == 0 else shape.branches // 2
-            found["bp"] = time_round(whole, shape, own, lambda: _told(group, rows), world.device)
-        part = random_model(config, world.device, dtype, group)
-        found["tp"] = time_round(part, shape, shape.branches, lambda: None, world.device)
+        machine = measure_device(config, dtype, world.device, shape, dist.barrier)
+        layers, rows = projections(config, dtype, world.device), shape.branches * shape.window
+        latency, rate = link_rates(layers, rows, world.device, dist.all_reduce, partial(_longest, world.device))
+        machine = replace(machine, link_latency_s=latency, link_bytes_s=rate)
+        rounds = _rounds_of_two(config, dtype, shape, world, group)
         if world.rank == 0:
-            print(json.dumps(found))
+            print(json.dumps({"machine": asdict(machine), "rounds": rounds}))
+
+
+def _longest(device: str, seconds: float) -> float:
+    import torch.distributed as dist
+
+    held = torch.tensor([seconds], device=device)
+    dist.all_reduce(held, op=dist.ReduceOp.MAX)
+    return float(held[0])
+
+
+def _rounds_of_two(
+    config: ModelConfig, dtype: torch.dtype, shape: RoundShape, world: World, group: TensorGroup
+) -> dict[str, float]:
+    """Seconds of a round shared by branches, where there are several, and of one shared by tensors."""
+    found, agree = {}, partial(_longest, world.device)
+    rows = torch.zeros(-(-shape.branches // 2), NUMBERS_A_ROW, shape.rows, device=world.device)
+    if shape.branches > 1:
+        whole = random_model(config, world.device, dtype, None)
+        own = -(-shape.branches // 2) if world.rank == 0 else shape.branches // 2
+        found["bp"] = time_round(whole, shape, own, lambda: _told(group, rows), world.device, agree)
+    part = random_model(config, world.device, dtype, group)
+    found["tp"] = time_round(part, shape, shape.branches, lambda: None, world.device, agree)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A cost model of one round: what a device computes, reads and says, and how long that takes on many devices.
 
 A round sends B windows of T positions over C cached ones through the network. The branches are shared by bp devices,
-the network is held together by tp of them. Everything here is arithmetic; the rates come from `speed_measure`.
+the network is held together by tp of them. Everything here is arithmetic; the rates come from `measure`.
 """
 
 from __future__ import annotations
@@ -12,47 +12,56 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lopa_bench.models.config import ModelConfig
-from lopa_bench.models.memory import weight_bytes
 
 SCORE_BYTES = 4
 NUMBERS_A_ROW = 3
 """Token, confidence and probability: what branches tell each other of a slot."""
 VOCABULARY_NUMBERS = 6
 """What parts of the vocabulary tell each other of a row, in two exchanges."""
+STATES = 2
+"""Tiny gathers a call by which the holders of a network tell each other that memory sufficed."""
 
-# How often a layer's small operations pass over the hidden state and the feed-forward's inside, and how often the
-# candidates' pass over the logits.
-WHOLE_PASSES, INNER_PASSES, LOGIT_PASSES = 16, 7, 10
+Rates = Mapping[int, float]
+"""How large a piece of work is -> how much of it is done in a second."""
+
+
+def at(rates: Rates, size: float) -> float:
+    """The rate at any size: between measured ones on a line in logarithms, beyond them the nearest."""
+    known = sorted(rates)
+    for below, above in pairwise(known):
+        if below <= size <= above:
+            share = math.log(size / below) / math.log(above / below)
+            return rates[below] ** (1 - share) * rates[above] ** share
+    return rates[known[0] if size < known[0] else known[-1]]
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one device does in a second, and what a message costs.
+    """What one device does in a second, and what a message costs; `measure` says how each is measured.
 
     Attributes:
-        flops: rows of a matrix product -> floating-point operations per second at that many.
-        read_bytes_s: bytes of weights and cache read per second.
-        layer_s: fixed seconds a layer costs whatever its size.
+        flops: rows -> floating-point operations per second of a layer's seven projections, their weights not in cache.
+        head_flops: rows -> the same of the vocabulary's matrix.
+        attention_flops: windows -> operations per second of their attention over the cache and themselves.
+        hidden_numbers: rows -> numbers of the hidden state per second through a layer's norms and residual sums.
+        inner_numbers: rows -> numbers inside the feed-forward per second, the rotation of queries and keys included.
+        scored_logits: rows -> logits per second of which candidates are made, up to the host.
+        layer_s: seconds below which no layer comes, however small.
         round_s: fixed seconds a round costs outside the layers.
         link_latency_s: seconds of a collective between two devices that carries next to nothing.
         link_bytes_s: bytes per second between two devices; None where nothing was measured.
     """
 
-    flops: Mapping[int, float]
-    read_bytes_s: float
+    flops: Rates
+    head_flops: Rates
+    attention_flops: Rates
+    hidden_numbers: Rates
+    inner_numbers: Rates
+    scored_logits: Rates
     layer_s: float
     round_s: float
     link_latency_s: float | None = None
     link_bytes_s: float | None = None
-
-    def flops_at(self, rows: float) -> float:
-        """The rate at any number of rows: between measured ones on a line in logarithms, beyond them the nearest."""
-        known = sorted(self.flops)
-        for below, above in pairwise(known):
-            if below <= rows <= above:
-                share = math.log(rows / below) / math.log(above / below)
-                return self.flops[below] ** (1 - share) * self.flops[above] ** share
-        return self.flops[known[0] if rows < known[0] else known[-1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +107,43 @@ def predict(
 ) -> Prediction:
     """What a round costs; `size` are bytes of a number. The device with most branches and the largest part decides."""
     own = -(-shape.branches // bp)
-    compute = _compute(machine, config, size, shape, own, tp)
+    compute = _compute(machine, config, shape, own, tp)
     comm = _branch_talk(machine, config, size, shape, bp, tp) + _tensor_talk(machine, config, size, shape, own, tp)
     return Prediction(shape.branches, bp, tp, compute, comm, tokens_per_round)
 
 
-def layer_flops(config: ModelConfig, positions: int, seen: int) -> float:
-    """Operations of one layer: its projections, and the two products of attention over `seen` positions."""
+def product_flops(config: ModelConfig, rows: float) -> float:
+    """Operations of a layer's projections."""
     queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    weights = config.hidden_size * (2 * queries + 2 * keys + 3 * config.intermediate_size)
-    return positions * (2.0 * weights + 4.0 * queries * seen)
+    return 2.0 * rows * config.hidden_size * (2 * queries + 2 * keys + 3 * config.intermediate_size)
 
 
-def _compute(machine: Machine, config: ModelConfig, size: int, shape: RoundShape, own: int, tp: int) -> float:
-    """Operations or reading, whichever takes longer, and what every layer and round costs besides."""
-    positions, seen = own * shape.window, shape.window + shape.cached
-    layers = config.num_layers * layer_flops(config, positions, seen) / tp
-    head = 2.0 * own * shape.rows * config.hidden_size * config.vocab_size / tp
-    operations = layers / machine.flops_at(positions) + head / machine.flops_at(own * shape.rows)
-    # A row of the embedding is looked up, the rest of it is not read.
-    read = weight_bytes(config, size, False, 0, tp) - (0 if config.tied_head else config.vocab_size / tp) * size
-    cache = 2 * config.num_layers * shape.cached * max(1, config.num_kv_heads / tp) * config.head_dim * size
-    reading = (read + cache) / machine.read_bytes_s
-    # Norms, rotations, activations and the candidates' softmax are no products: they only move numbers.
-    widths = WHOLE_PASSES * config.hidden_size + INNER_PASSES * config.intermediate_size / tp
-    moved = config.num_layers * positions * widths * size + own * shape.rows * LOGIT_PASSES * config.vocab_size / tp * 4
-    fixed = config.num_layers * machine.layer_s + machine.round_s
-    return max(operations, reading) + moved / machine.read_bytes_s + fixed
+def attention_flops(config: ModelConfig, rows: float, seen: float) -> float:
+    """Operations of the two products of a layer's attention, `rows` positions over `seen` ones."""
+    return 4.0 * rows * config.num_heads * config.head_dim * seen
+
+
+def layer_s(machine: Machine, config: ModelConfig, shape: RoundShape, own: int, tp: int) -> float:
+    """Seconds of one layer for `own` branches: its products, its attention, and what only moves numbers.
+
+    Projections, heads and the feed-forward's inside are divided by tp devices, the hidden state is whole on each.
+    """
+    rows = own * shape.window
+    products = product_flops(config, rows) / tp / at(machine.flops, rows)
+    seen = attention_flops(config, rows, shape.window + shape.cached)
+    attention = seen / tp / at(machine.attention_flops, own / tp)
+    hidden = rows * config.hidden_size / at(machine.hidden_numbers, rows)
+    inner = rows * config.intermediate_size / tp / at(machine.inner_numbers, rows / tp)
+    return max(products + attention + hidden + inner, machine.layer_s)
+
+
+def _compute(machine: Machine, config: ModelConfig, shape: RoundShape, own: int, tp: int) -> float:
+    """The layers, the head's product, the candidates, and what a round costs besides."""
+    rows = own * shape.rows
+    layers = config.num_layers * layer_s(machine, config, shape, own, tp)
+    head = 2.0 * rows * config.hidden_size * config.vocab_size / tp / at(machine.head_flops, rows)
+    scores = rows * config.vocab_size / tp / at(machine.scored_logits, rows / tp)
+    return layers + head + scores + machine.round_s
 
 
 def _message(machine: Machine, processes: int, sent: float) -> float:
@@ -151,13 +170,13 @@ def _branch_talk(machine: Machine, config: ModelConfig, size: int, shape: RoundS
 
 
 def _tensor_talk(machine: Machine, config: ModelConfig, size: int, shape: RoundShape, own: int, tp: int) -> float:
-    """Two sums a layer and one for the embedding, then two small gathers over the vocabulary's parts."""
+    """Two sums a layer and one for the embedding, two small gathers over the vocabulary's parts, and the states."""
     if tp == 1:
         return 0.0
     hidden = own * shape.window * config.hidden_size * size
     sums = (2 * config.num_layers + 1) * _message(machine, tp, 2 * hidden * (tp - 1) / tp)
     rows = own * shape.rows * VOCABULARY_NUMBERS * SCORE_BYTES * (tp - 1)
-    return sums + 2 * _message(machine, tp, rows / 2)
+    return sums + 2 * _message(machine, tp, rows / 2) + STATES * _message(machine, tp, 0.0)
 
 
 def speed_up(prediction: Prediction, alone: Prediction) -> float:

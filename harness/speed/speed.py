@@ -1,7 +1,7 @@
 """`lopa-bench speed`: what more devices would bring, told from rates measured here and held against measurement.
 
 The rates of one device and of the link between two processes are measured in seconds; the round itself is computed by
-`speed_model`. The same model then predicts rounds that this machine can really run, on one process and on two, and the
+`model`. The same model then predicts rounds that this machine can really run, on one process and on two, and the
 deviation stands beside them.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness.speed.model import Machine, Prediction, RoundShape, predict
+from lopa_bench.harness.speed.model import Machine, Prediction, RoundShape, at, predict
 from lopa_bench.models.config import ModelConfig
 
 MODELS = ("mid", "dream-7b")
@@ -112,39 +112,39 @@ def answer(question: SpeedQuestion) -> SpeedAnswer:
     import torch
 
     from lopa_bench.harness.speed import measure
+    from lopa_bench.harness.speed.rates import measure_device
     from lopa_bench.models.memory import count_parameters
     from lopa_bench.models.weights import torch_dtype
 
     torch.set_num_threads(question.threads)
     config, dtype = config_of(question.model), torch_dtype(question.dtype)
     size, most = dtype.itemsize, max(question.tokens_per_round)
-    machine = measure.measure_device(config, dtype, question.device)
+    shape, notes = question.shape(most), _busy()
+    machine = measure_device(config, dtype, question.device, shape)
     is_small = count_parameters(config) <= MOST_CHECKED
     tried = config if is_small else measure.mid_config()
-    shape, notes = question.shape(most), _busy()
-    pair: dict[str, float] = {}
+    pair: measure.Pair | None = None
     if _has_two(question.device) and (question.check or question.link is None):
         pair = measure.measure_pair(tried, str(dtype).removeprefix("torch."), question.device, shape, question.threads)
-        machine = measure.with_link(machine, pair)
+        link = pair.machine.link_latency_s, pair.machine.link_bytes_s
+        machine = replace(machine, link_latency_s=link[0], link_bytes_s=link[1])
     if question.link is not None:
         machine = replace(machine, link_latency_s=question.link[0], link_bytes_s=question.link[1])
-    elif not pair:
+    elif pair is None:
         notes.append(f"one {question.device} device here: no link was measured; give one by --link MICROSECONDS,GB/S")
     checked = []
     if question.check:
-        rates = machine if is_small else measure.with_link(measure.measure_device(tried, dtype, question.device), pair)
+        rates = machine if is_small else measure_device(tried, dtype, question.device, shape)
         name = question.model if is_small else "mid"
-        alone = measure.measure_round(tried, dtype, question.device, shape)
-        for (bp, tp), seconds in {(1, 1): alone, (2, 1): pair.get("bp"), (1, 2): pair.get("tp")}.items():
-            if seconds is not None:
-                told = predict(rates, tried, size, shape, bp, tp, 1.0)
-                slower = _slow_down(rates, pair) if bp * tp > 1 else 1.0
-                checked.append(Checked(name, most, bp, tp, told.compute_s * slower + told.comm_s, seconds))
-        if pair and _slow_down(rates, pair) > 1:
-            notes.append(
-                f"two processes here slow each other's products down {_slow_down(rates, pair):.2f} times, "
-                "which devices of their own would not; the check allows for it"
-            )
+        alone = predict(rates, tried, size, shape, 1, 1, 1.0)
+        seconds = measure.measure_round(tried, dtype, question.device, shape)
+        checked = [Checked(name, most, 1, 1, alone.seconds, seconds)]
+        if pair is not None:
+            for kind, found in pair.rounds.items():
+                bp, tp = (2, 1) if kind == "bp" else (1, 2)
+                told = predict(pair.machine, tried, size, shape, bp, tp, 1.0)
+                checked.append(Checked(name, most, bp, tp, told.seconds, found))
+            notes += _slow_down(rates, pair.machine, most * question.window)
     return SpeedAnswer(machine, list(_predictions(question, machine, config, size)), checked, notes)
 
 
@@ -156,11 +156,15 @@ def _busy() -> list[str]:
     return [f"the load average was {load:.1f} on {processors} processors: what else runs here blurs every figure"]
 
 
-def _slow_down(machine: Machine, pair: Mapping[str, float]) -> float:
-    """How much longer products take where two processes work at once on what one had measured alone."""
-    from lopa_bench.harness.speed.measure import SHARED_ROWS
-
-    return max(1.0, machine.flops_at(SHARED_ROWS) / pair["flops"])
+def _slow_down(alone: Machine, together: Machine, rows: int) -> list[str]:
+    """A note on how much longer products take where two processes of this machine work at once."""
+    times = at(alone.flops, rows) / at(together.flops, rows)
+    if times <= 1:
+        return []
+    return [
+        f"two processes here slow each other's products down {times:.2f} times, which devices of their own would not; "
+        "the check takes the rates that two find at once"
+    ]
 
 
 def _has_two(device: str) -> bool:

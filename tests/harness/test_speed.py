@@ -12,13 +12,25 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lopa_bench.errors import ConfigError, ModelError
 from lopa_bench.harness.speed import speed
-from lopa_bench.harness.speed.measure import dream_config, measure_device, measure_pair, mid_config, random_model
-from lopa_bench.harness.speed.model import Machine, RoundShape, layer_flops, predict, speed_up
+from lopa_bench.harness.speed.measure import dream_config, measure_pair, mid_config
+from lopa_bench.harness.speed.model import (
+    STATES,
+    Machine,
+    RoundShape,
+    at,
+    attention_flops,
+    layer_s,
+    predict,
+    product_flops,
+    speed_up,
+)
+from lopa_bench.harness.speed.rates import link_rates, measure_device, projections, random_model
 from lopa_bench.harness.speed.speed import SpeedQuestion, config_of, tokens_per_round_of
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.tiny import tiny_config
 
-QUICK = Machine({1: 1e10, 100: 1e11}, 1e10, 1e-4, 1e-4, 1e-5, 1e10)
+PRODUCTS = {1: 1e10, 100: 1e11}
+QUICK = Machine(PRODUCTS, PRODUCTS, {1: 1e10}, {1: 1e10}, {1: 1e10}, {1: 1e10}, 1e-4, 1e-4, 1e-5, 1e10)
 ROUND = RoundShape(8, 32, 128, 32, 3.0)
 
 
@@ -35,16 +47,14 @@ def test_operations_are_those_that_torch_counts() -> None:
     with counter:
         model.predict(torch.ones(1, 16, dtype=torch.long), (1, 16))
     head = 2 * 15 * config.hidden_size * config.vocab_size
-    ours = config.num_layers * layer_flops(config, 16, 16) + head
+    ours = config.num_layers * (product_flops(config, 16) + attention_flops(config, 16, 16)) + head
     # Without a mask CPU attention is one kernel that the counter may not know; its two products are added then.
     attention = config.num_layers * 4 * 16 * 16 * config.num_heads * config.head_dim
     assert counter.get_total_flops() in (ours, ours - attention)
 
 
 def test_between_measured_rates_lies_a_line_in_logarithms_and_beyond_them_the_nearest() -> None:
-    assert [QUICK.flops_at(rows) for rows in (0.5, 1, 10, 100, 1000)] == pytest.approx(
-        [1e10, 1e10, 10**10.5, 1e11, 1e11]
-    )
+    assert [at(PRODUCTS, rows) for rows in (0.5, 1, 10, 100, 1000)] == pytest.approx([1e10, 1e10, 10**10.5, 1e11, 1e11])
 
 
 def test_more_devices_are_faster_over_a_quick_link_and_slower_over_a_slow_one() -> None:
@@ -58,7 +68,7 @@ def test_a_slow_down_is_told_as_one() -> None:
     compute = predict(slow, mid_config(), 4, ROUND, 1, 2, 1.0)
     one = predict(slow, mid_config(), 4, ROUND, 1, 1, 1.0)
     wanted = one.seconds / 0.8
-    latency = (wanted - compute.seconds) / (2 * mid_config().num_layers + 3)
+    latency = (wanted - compute.seconds) / (2 * mid_config().num_layers + 3 + STATES)
     assert times(replace(QUICK, link_latency_s=latency), tp=2) == pytest.approx(0.8)
 
 
@@ -121,6 +131,33 @@ def test_two_processes_measure_a_link_and_both_kinds_of_rounds() -> None:
     config = tiny_config("dream", num_heads=4, num_kv_heads=2)
     shape = RoundShape(3, 8, 16, 8, 1.0)
     pair = measure_pair(config, "float32", "cpu", shape, 1)
-    assert set(pair) == {"latency_s", "bytes_s", "flops", "bp", "tp"} and min(pair.values()) > 0
-    machine = measure_device(config, torch.float32, "cpu")
-    assert min(machine.flops.values()) > 0 and machine.read_bytes_s > 0 and machine.link_latency_s is None
+    assert set(pair.rounds) == {"bp", "tp"} and min(pair.rounds.values()) > 0
+    assert (pair.machine.link_latency_s or 0) > 0 and (pair.machine.link_bytes_s or 0) > 0
+    assert set(pair.machine.flops) == set(measure_device(config, torch.float32, "cpu", shape).flops)
+
+
+def test_a_layer_is_the_sum_of_what_was_measured_and_never_less_than_starting_it_takes() -> None:
+    config = mid_config()
+    rows, tp = 8 * 32, 2
+    products = product_flops(config, rows) / tp / 1e11
+    attention = attention_flops(config, rows, 160) / tp / 1e10
+    moved = rows * (config.hidden_size + config.intermediate_size / tp) / 1e10
+    assert layer_s(QUICK, config, ROUND, 8, tp) == pytest.approx(products + attention + moved)
+    assert layer_s(replace(QUICK, layer_s=9.0), config, ROUND, 8, tp) == 9.0
+
+
+def test_rates_are_of_the_operations_that_a_round_is_made_of() -> None:
+    config = tiny_config("dream", num_heads=4, num_kv_heads=2)
+    found = measure_device(config, torch.float32, "cpu", RoundShape(3, 8, 16, 8, 1.0))
+    assert set(found.attention_flops) == {1, 2, 3}
+    by_kind = [found.flops, found.head_flops, found.attention_flops, found.hidden_numbers, found.inner_numbers]
+    assert min(rate for rates in [*by_kind, found.scored_logits] for rate in rates.values()) > 0
+    assert found.layer_s > 0 and found.link_latency_s is None
+
+
+def test_sums_are_timed_between_products() -> None:
+    config, made = tiny_config("dream", num_layers=3), []
+    layers = projections(config, torch.float32, "cpu")
+    latency, rate = link_rates(layers, 16, "cpu", lambda tensor: made.append(tensor.numel()), lambda own: own)
+    assert set(made) == {64, 16 * config.hidden_size} and len(layers) == 3
+    assert latency > 0 and rate > 0
