@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lopa_bench.results.reports.figures import Drawing, Skipped, Style, legend_below, line_styles, panels
+from lopa_bench.results.plots import COLOURS, MARKERS
+from lopa_bench.results.reports.figures import Drawing, Skipped, Style, legend_below, panels
 from lopa_bench.results.reports.runs import Entry, Group
 from lopa_bench.results.reports.scaling import Scaling, ScalingPoint, scaling, scaling_table
 from lopa_bench.results.reports.tables import ReportTable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 NAME, TITLE = "scaling", "Speed-up over devices"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+MOST_SETTINGS = 4
+"""Rows of the figure; the tables hold them all."""
+WAYS = ("branches", "samples", "network", "branches and network", "samples and branches", "samples and network")
+SHARES = {
+    "compute": ("compute_share", "#0072B2", ""),
+    "communication": ("comm_share", "#E69F00", "//"),
+    "waiting for others": ("wait_share", "#bbbbbb", ".."),
+    "done early": ("idle_share", "#ffffff", "xx"),
+}
+"""Where the devices' time goes: attribute of a point, colour, hatch."""
+
+SPREADING = ("devices=", "run=", "tensor_parallel=", "branch_parallel=", "data_parallel=", "cache_protocol=")
 
 Named = tuple[str, Scaling]
 
@@ -32,7 +46,7 @@ def _entries(groups: Sequence[Group]) -> dict[str, Entry]:
 
 def _name(entry: Entry) -> str:
     """Return task and setting without the words that number devices."""
-    words = [word for word in entry.words.split(" ") if not word.startswith(("devices=", "run=", "tensor_parallel="))]
+    words = [word for word in entry.words.split(" ") if not word.startswith(SPREADING)]
     return f"{entry.record.task.name}, {' '.join(words)}"
 
 
@@ -41,34 +55,67 @@ def speed_up(groups: Sequence[Group], found: Sequence[Named]) -> Drawing | Skipp
     if not found:
         return Skipped(NAME, TITLE, "no setting was run on more than one arrangement of devices")
     entries = _entries(groups)
+    shown = found[:MOST_SETTINGS]
     caption = (
-        "Seconds on the fewest devices over seconds on more, for the same problems; the grey line is perfect scaling. "
-        "Right: the speed-up's share of that (full lines), and communication's share of the decoding time (dotted)."
+        "Left: seconds on the fewest devices over seconds on more, for the same problems, by what the devices share; "
+        "the grey line is perfect scaling, below 1 more devices are slower. Right: where their time goes."
     )
-    refs = tuple(entries[point.run].ref for _, one in found for point in one.points)
-    return Drawing(NAME, TITLE, caption, refs, ("comm_share",), lambda style: _draw(style, found))
+    if len(found) > len(shown):
+        caption += f" The first {len(shown)} of {len(found)} settings; the tables hold them all."
+    refs = tuple(entries[point.run].ref for _, one in shown for point in one.points)
+    return Drawing(NAME, TITLE, caption + _differing(shown), refs, ("comm_share",), lambda style: _draw(style, shown))
 
 
-def _draw(style: Style, found: Sequence[Named]) -> Figure:
-    figure, axes = panels(style, 1, 2, 3.6)
-    left, right = axes[0]
-    most = max(point.devices for _, one in found for point in one.points)
-    left.plot([1, most], [1, most], color="#9a9a9a", linewidth=1.0, label="perfect")
-    for index, ((name, one), (_, marker)) in enumerate(zip(found, line_styles(), strict=False)):
-        dress: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "marker": marker, "markersize": 6}
-        dress |= {"markeredgecolor": "black", "markeredgewidth": 0.5}
-        points = sorted(one.points, key=lambda point: point.devices)
-        places = [point.devices for point in points]
-        left.plot(places, [point.speed_up for point in points], label=name, **dress)
-        right.plot(places, [100 * point.efficiency for point in points], **dress)
-        right.plot(places, [100 * point.comm_share for point in points], linestyle=":", **dress)
-    for panel, title in ((left, "speed-up"), (right, "% of the devices' time")):
-        panel.set_xlabel("devices")
-        panel.set_ylabel(title)
-        panel.set_xticks(sorted({point.devices for _, one in found for point in one.points}))
-        panel.set_ylim(bottom=0)
-    legend_below(figure, [left], 2)
+def _differing(shown: Sequence[Named]) -> str:
+    apart = [f"{point.label} ({name})" for name, one in shown for point in one.points if point.num_different]
+    return f" Not the same answers: {', '.join(apart)}." if apart else ""
+
+
+def _draw(style: Style, shown: Sequence[Named]) -> Figure:
+    figure, axes = panels(style, len(shown), 2, 0.8 + 2.9 * len(shown))
+    for (left, right), (name, one) in zip(axes, shown, strict=True):
+        _draw_times(left, one)
+        _draw_shares(right, one)
+        left.set_title(name, loc="left", parse_math=False)
+    legend_below(figure, [panel for pair in zip(*axes, strict=True) for panel in pair], 4)
     return figure
+
+
+def _draw_times(panel: Axes, one: Scaling) -> None:
+    """Speed-up over the number of devices, a line for each way of sharing, all from the run on fewest devices."""
+    first, *others = one.points
+    most = max(point.devices for point in one.points)
+    panel.plot([first.devices, most], [1, most / first.devices], color="#9a9a9a", linewidth=1.0, label="perfect")
+    panel.axhline(1.0, color="#9a9a9a", linewidth=0.8, linestyle=":")
+    for index, way in enumerate([way for way in WAYS if any(point.way == way for point in others)]):
+        points = sorted((point for point in others if point.way == way), key=lambda point: point.devices)
+        places, times = [first.devices], [1.0]
+        for devices in sorted({point.devices for point in points}):
+            places.append(devices)
+            times.append(fmean(point.speed_up for point in points if point.devices == devices))
+        colour, marker = COLOURS[WAYS.index(way) % len(COLOURS)], MARKERS[WAYS.index(way) % len(MARKERS)]
+        dress: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 6, "markeredgewidth": 0.5}
+        panel.plot(places, times, label=f"share {way}", markeredgecolor="black", zorder=3 + index, **dress)
+    panel.set_xlabel("devices")
+    panel.set_ylabel("speed-up")
+    panel.set_xticks(sorted({point.devices for point in one.points}))
+    panel.set_ylim(bottom=0)
+
+
+def _draw_shares(panel: Axes, one: Scaling) -> None:
+    """Where the devices' time goes, a bar for each arrangement; a group that was done early did none of the rest."""
+    places = range(len(one.points))
+    below = [0.0] * len(one.points)
+    for name, (attribute, colour, hatch) in SHARES.items():
+        of_all = [1.0 if attribute == "idle_share" else 1.0 - point.idle_share for point in one.points]
+        parts = [100 * getattr(point, attribute) * share for point, share in zip(one.points, of_all, strict=True)]
+        panel.barh(places, parts, left=below, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5, label=name)
+        below = [low + part for low, part in zip(below, parts, strict=True)]
+    panel.set_yticks(places, [point.label for point in one.points])
+    panel.invert_yaxis()
+    panel.set_xlim(0, 100)
+    panel.set_xlabel("% of the devices' time")
+    panel.grid(visible=False, axis="y")
 
 
 def scaling_tables(groups: Sequence[Group], found: Sequence[Named]) -> list[ReportTable]:

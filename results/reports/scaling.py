@@ -28,7 +28,8 @@ class ScalingPoint:
         speed_up: how many times as fast as the run on fewest devices.
         efficiency: speed-up over how many times as many devices; 1 is perfect.
         comm_share: communication's part of the decoding seconds, `wait_share` that of waiting for slower processes.
-        same_answers: whether every compared answer has the tokens of the run on fewest devices.
+        idle_share: the part of all groups' time in which one that was done had no problem left.
+        num_different: compared answers whose tokens are not those of the run on fewest devices.
     """
 
     run: str
@@ -42,7 +43,32 @@ class ScalingPoint:
     efficiency: float
     comm_share: float
     wait_share: float
-    same_answers: bool
+    idle_share: float
+    num_different: int
+
+    @property
+    def compute_share(self) -> float:
+        """What is left of the decoding seconds."""
+        return max(1.0 - self.comm_share - self.wait_share, 0.0)
+
+    @property
+    def same_answers(self) -> bool:
+        """Whether every compared answer has the tokens of the run on fewest devices."""
+        return self.num_different == 0
+
+    @property
+    def way(self) -> str:
+        """What the devices share."""
+        return " and ".join(name for name, size in self._axes if size > 1) or "one device"
+
+    @property
+    def label(self) -> str:
+        """The arrangement in short, such as `branches 2 x network 2`."""
+        return " x ".join(f"{name} {size}" for name, size in self._axes if size > 1) or "one device"
+
+    @property
+    def _axes(self) -> list[tuple[str, int]]:
+        return [("samples", self.data), ("branches", self.branch), ("network", self.tensor)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +118,7 @@ def _point(
     more = place.world_size / base[0].record.environment.world_size
     decoding = sum(one.time.decode_s for one in samples)
     groups = place.groups
+    whole = wall_s(list(samples)) * groups.get("dp", 1)
     return ScalingPoint(
         run=run.path.name,
         devices=place.world_size,
@@ -104,7 +131,8 @@ def _point(
         efficiency=times / more,
         comm_share=sum(one.time.comm_s for one in samples) / decoding if decoding else 0.0,
         wait_share=sum(one.time.rank_wait_s for one in samples) / decoding if decoding else 0.0,
-        same_answers=all(a.token_ids == b.token_ids for a, b in zip(samples, base[1], strict=True)),
+        idle_share=max(1.0 - sum(one.time.total_s for one in samples) / whole, 0.0) if whole else 0.0,
+        num_different=sum(a.token_ids != b.token_ids for a, b in zip(samples, base[1], strict=True)),
     )
 
 
@@ -119,10 +147,24 @@ def scaling_table(one: Scaling) -> Table:
         Column("tokens_s", "tokens/s", 1, direction="higher"),
         Column("speed_up", "speed-up", 2),
         Column("efficiency", "efficiency %", 0, 100),
+        Column("compute_share", "compute %", 1, 100),
         Column("comm_share", "communication %", 1, 100),
         Column("wait_share", "waiting %", 1, 100),
+        Column("idle_share", "done early %", 1, 100),
         Column("same_answers", "same answers"),
         Column("run", "run"),
     ]
     rows = [{column.key: getattr(point, column.key) for column in columns} for point in one.points]
-    return Table(columns, rows, f"scaling: {one.title}", one.left_out)
+    return Table(columns, rows, f"scaling: {one.title}", [*_told(one), *one.left_out])
+
+
+def _told(one: Scaling) -> list[str]:
+    """What must not be overlooked: answers that differ, and devices that made it slower."""
+    fewest = one.points[0]
+    told = [
+        f"{point.label}: {point.num_different} of {point.samples} answers differ from those of {fewest.label}"
+        for point in one.points
+        if point.num_different
+    ]
+    slower = [point for point in one.points if point.devices > fewest.devices and point.speed_up < 1]
+    return told + [f"{point.label}: slower than {fewest.label}, {point.speed_up:.2f}x" for point in slower]

@@ -37,7 +37,9 @@ def test_a_slower_run_on_two_devices_is_0_8_times_as_fast(tmp_path: Path) -> Non
     assert (alone.devices, alone.speed_up, alone.efficiency, alone.comm_share) == (1, 1.0, 1.0, 0.0)
     assert two.speed_up == pytest.approx(0.8) and two.efficiency == pytest.approx(0.4)
     assert two.comm_share == pytest.approx(0.3) and two.wait_share == pytest.approx(0.1)
-    assert "0.80" in render(scaling_table(found))
+    assert two.compute_share == pytest.approx(0.6)
+    told = render(scaling_table(found))
+    assert "0.80" in told and "branches 2: slower than one device, 0.80x" in told
 
 
 def test_processes_that_share_samples_count_by_the_slowest(tmp_path: Path) -> None:
@@ -45,6 +47,8 @@ def test_processes_that_share_samples_count_by_the_slowest(tmp_path: Path) -> No
     [found] = scaling([on(tmp_path, times(8)), on(tmp_path, spread, dp=2)])
     seconds = [sum(one.time.total_s for one in spread if one.rank == rank) for rank in range(2)]
     assert found.points[1].speed_up == pytest.approx(sum(seconds) / max(seconds))
+    assert found.points[1].idle_share == pytest.approx(1 - sum(seconds) / max(seconds) / 2) and seconds[0] != seconds[1]
+    assert [point.way for point in found.points] == ["one device", "samples"]
 
 
 def test_only_answers_that_all_have_are_compared(tmp_path: Path) -> None:
@@ -57,6 +61,7 @@ def test_other_answers_are_told(tmp_path: Path) -> None:
     changed = [one.model_copy(update={"token_ids": (1, *one.token_ids[1:])}) for one in times(3)]
     [found] = scaling([on(tmp_path, times(3)), on(tmp_path, changed, tp=2)])
     assert [point.same_answers for point in found.points] == [True, False]
+    assert "network 2: 3 of 3 answers differ from those of one device" in render(scaling_table(found))
 
 
 def test_settings_run_on_one_arrangement_give_nothing(tmp_path: Path) -> None:
