@@ -91,6 +91,11 @@ class Terminal:
         if self._last and not self.console.is_terminal:
             self.console.print(f"{self.label}  {self._last}".strip(), markup=False, soft_wrap=True)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Answers that are stored, of those asked for."""
+        return (0 if self._running is None else self._running.num_done), self._total
+
     def outlook(self, *, fresh: bool = False) -> str:
         """Say what a run that is stopped now leaves, and how it is gone on with; `fresh` runs must not begin anew."""
         if self._running is None or not self._running.num_done:
@@ -118,7 +123,7 @@ def figures(running: Running) -> str:
 def execute(spec: RunSpec, format: str, *, live: bool = False) -> None:
     """Run and print: the plan and the progress (`live`: each answer as it fills up) to stderr, the table to stdout."""
     from lopa_bench.cli.live import terminal_for
-    from lopa_bench.harness.distributed.mesh import world_of
+    from lopa_bench.harness.distributed.place import world_of
     from lopa_bench.harness.runner import run
 
     if (spec.devices or 1) > 1 and world_of() is None and not spec.dry_run:

@@ -45,23 +45,31 @@ def verify(
     """
     from contextlib import nullcontext
 
+    from lopa_bench.errors import ConfigError
     from lopa_bench.harness.distributed.launch import launch
     from lopa_bench.harness.distributed.mesh import (
         branch_group,
         check_protocol,
+        check_timeout,
         joined,
         shape_of,
         tensor_group,
-        world_of,
     )
+    from lopa_bench.harness.distributed.place import world_of
     from lopa_bench.harness.verify import read_cases
     from lopa_bench.harness.verify import verify as run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     total = len(read_cases(cases, decoder))
     check_protocol(cache_protocol)
+    check_timeout(comm_timeout)
     world_size = world_of()
-    shape = shape_of(world_size or devices, "lopa", tensor=tensor_parallel)
+    shape = shape_of(world_size or devices, decoder or "lopa", tensor=tensor_parallel)
+    if shape.data > 1:
+        raise ConfigError(
+            f"{shape.size} devices share lopa's branches, and decoder {decoder} has none: each would replay "
+            f"every case; leave --devices out or add --tensor-parallel {shape.size}"
+        )
     if devices > 1 and world_size is None:
         raise typer.Exit(launch(sys.argv[1:], devices, comm_timeout))
     with as_rank(), joined(shape, device.partition(":")[0], comm_timeout) if world_size else nullcontext() as world:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness import identity
+from lopa_bench.harness.distributed.agreement import check_agreement, terms_of
 from lopa_bench.harness.generation import assist, generate_missing
 from lopa_bench.harness.job import Job, prepare
 from lopa_bench.harness.kinship import unfinished_kin
@@ -84,7 +85,8 @@ def run(spec: RunSpec, reporter: Reporter | None = None, clock: Clock | None = N
 def _carry_out_together(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None) -> RunResult:
     """Be one of several processes; all but rank 0 only help, and have no run to return."""
     from lopa_bench.harness.distributed.crew import Crew
-    from lopa_bench.harness.distributed.mesh import joined, world_of
+    from lopa_bench.harness.distributed.mesh import joined
+    from lopa_bench.harness.distributed.place import world_of
 
     spread = job.spread
     if world_of() is None:
@@ -93,6 +95,7 @@ def _carry_out_together(job: Job, spec: RunSpec, reporter: Reporter, clock: Cloc
         crew = Crew(world, spread)
         if crew.is_first:
             return _carry_out(job, spec, reporter, clock, crew)
+        check_agreement(world, terms_of(record_of(job, spec.command)))
         folder, indices = crew.hear()
         if indices:
             assist(job, folder, [job.documents[index] for index in indices], crew, clock)
@@ -107,6 +110,7 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None,
     reporter.planned(job.plan)
     record = record_of(job, spec.command)
     if crew is not None:
+        check_agreement(crew.world, terms_of(record))
         record = record.model_copy(update={"environment": crew.describe(record.environment)})
     root = Path(str(job.settings["runs_dir"]))
     found = None if spec.fresh else find_resumable(root, record.fingerprint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,6 +15,7 @@ from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup
 from lopa_bench.errors import CommunicationError, ConfigError
 from lopa_bench.harness.distributed.backends import BACKENDS
 from lopa_bench.harness.distributed.beats import Beat
+from lopa_bench.harness.distributed.place import check_meeting_point
 
 if TYPE_CHECKING:
     import torch
@@ -26,8 +27,7 @@ AXES = ("dp", "bp", "tp")
 RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
 START_S = 120.0
 REACH_PAUSE_S = 0.2
-MOST_RANKS = 1 << 20
-AT_HOME = "start it by torchrun, or unset RANK and WORLD_SIZE to run alone"
+MOST_TIMEOUT_S = 7 * 86_400.0  # the engine counts milliseconds in 32 bits
 PATIENCE_S = 3600.0
 """For what takes one process much longer than another: starting, reading weights, judging programs."""
 
@@ -83,47 +83,6 @@ def shape_of(
 
 def _devices(count: int) -> str:
     return f"{count} device{'' if count == 1 else 's'}"
-
-
-def world_of(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Ranks of the job that this process was started in, by torchrun or our own launcher; None when it is alone.
-
-    Raises:
-        ConfigError: the environment's variables tell of no job that can be.
-    """
-    if "RANK" not in environment or "WORLD_SIZE" not in environment:
-        return None
-    size = _variable(environment, "WORLD_SIZE", range(1, MOST_RANKS))
-    _variable(environment, "RANK", range(size))
-    size_here = size
-    if "LOCAL_WORLD_SIZE" in environment:
-        size_here = _variable(environment, "LOCAL_WORLD_SIZE", range(1, size + 1))
-    if "LOCAL_RANK" in environment:
-        _variable(environment, "LOCAL_RANK", range(size_here))
-    return size
-
-
-def _variable(environment: Mapping[str, str], name: str, allowed: range) -> int:
-    """A number that a launcher gives."""
-    value = environment[name]
-    if not value.strip().lstrip("-").isdecimal():
-        raise ConfigError(f"{name}={value!r} in the environment is no number; {AT_HOME}")
-    if int(value) not in allowed:
-        raise ConfigError(
-            f"{name}={value} in the environment is not within {allowed.start} to {allowed.stop - 1}; {AT_HOME}"
-        )
-    return int(value)
-
-
-def _check_meeting_point(environment: Mapping[str, str]) -> None:
-    """Refuse a job whose processes cannot know where to meet."""
-    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environment.get(name)]
-    if missing:
-        raise ConfigError(
-            f"RANK={environment['RANK']} and WORLD_SIZE={environment['WORLD_SIZE']} in the environment tell of a job "
-            f"of several processes, but {' and '.join(missing)}, where they meet, is not set; {AT_HOME}"
-        )
-    _variable(environment, "MASTER_PORT", range(1, 1 << 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +153,7 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         )
     method = environment.get(RENDEZVOUS, "env://")
     if method == "env://":
-        _check_meeting_point(environment)
+        check_meeting_point(environment)
     backend = BACKENDS[device_type]
     backend.prepare(timeout_s)
     device = backend.take_device(int(environment.get("LOCAL_RANK", rank)))
@@ -202,8 +161,10 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
     try:
         store = _store(method, rank, size, timeout)
         # Processes do not start at the same moment; only from here on does waiting mean that something is wrong.
-        store.set(f"here/{rank}", "1")
-        store.wait([f"here/{other}" for other in range(size)], timedelta(seconds=max(timeout_s, START_S)))
+        here = [f"here/{other}" for other in range(size)]
+        store.set(here[rank], f"{shape.data} x {shape.branch} x {shape.tensor}")
+        store.wait(here, timedelta(seconds=max(timeout_s, START_S)))
+        _check_arrangement([bytes(store.get(other)).decode() for other in here])
         dist.init_process_group(backend.name, store=store, rank=rank, world_size=size, timeout=timeout)
         mesh = init_device_mesh(device_type, (shape.data, shape.branch, shape.tensor), mesh_dim_names=AXES)
         for axis in AXES:  # the mesh makes its groups with the backend's own timeout, half an hour for gloo
@@ -213,6 +174,16 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         reason = str(problem).partition("\n")[0]
         raise CommunicationError(f"rank {rank} of {size} could not join the others at {where}: {reason}") from problem
     return World(rank, size, backend.name, device, shape, mesh, store, timeout_s, Beat(rank, environment))
+
+
+def _check_arrangement(told: Sequence[str]) -> None:
+    """Groups that some expect and others do not would never be complete."""
+    apart = [rank for rank, one in enumerate(told) if one != told[0]]
+    if apart:
+        raise ConfigError(
+            f"rank {apart[0]} was started for {told[apart[0]]} (data x branch x tensor), rank 0 for {told[0]}; start "
+            "all with the same command"
+        )
 
 
 def _store(method: str, rank: int, size: int, timeout: timedelta) -> torch.distributed.Store:
@@ -276,3 +247,12 @@ def check_protocol(name: str) -> None:
     """Refuse a cache protocol that does not exist."""
     if name not in CACHE_PROTOCOLS:
         raise ConfigError(f"cache protocol {name!r} is not one of {', '.join(CACHE_PROTOCOLS)}")
+
+
+def check_timeout(timeout_s: float) -> None:
+    """Refuse a --comm-timeout that nothing can wait for."""
+    if not 0 < timeout_s <= MOST_TIMEOUT_S:
+        raise ConfigError(
+            f"--comm-timeout {timeout_s:g} is no time to wait for another process; give seconds above 0, at most "
+            f"{MOST_TIMEOUT_S:.0f}"
+        )

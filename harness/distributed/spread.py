@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
-from lopa_bench.harness.distributed.mesh import MeshShape, check_protocol, shape_of, world_of
+from lopa_bench.harness.distributed.mesh import MeshShape, check_protocol, check_timeout, shape_of
+from lopa_bench.harness.distributed.place import world_of
 from lopa_bench.harness.servers.settings import SERVER
 from lopa_bench.harness.settings import Settings
 
-MOST_TIMEOUT_S = 7 * 86_400.0  # the engine counts milliseconds in 32 bits
 ONE_DEVICE_FLAGS = {"branch_parallel": "branch", "tensor_parallel": "tensor", "data_parallel": "data"}
 
 
@@ -39,11 +39,7 @@ def settle(settings: Settings, device: str, environment: Mapping[str, str] = os.
     shape = shape_of(size, decoder, **asked)
     check_protocol(str(settings["cache_protocol"]))
     timeout_s = float(settings["comm_timeout"])
-    if not 0 < timeout_s <= MOST_TIMEOUT_S:
-        raise ConfigError(
-            f"--comm-timeout {timeout_s:g} is no time to wait for another process; give seconds above 0, at most "
-            f"{MOST_TIMEOUT_S:.0f}"
-        )
+    check_timeout(timeout_s)
     spread = Spread(shape, str(settings["cache_protocol"]), timeout_s, tuple(_notes(settings, shape)))
     if size == 1:
         return spread

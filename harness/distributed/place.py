@@ -1,0 +1,56 @@
+"""What the environment says of a process's place in a job, as torchrun and our own launcher set it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from lopa_bench.errors import ConfigError
+
+MOST_RANKS = 1 << 20
+AT_HOME = "start it by torchrun, or unset RANK and WORLD_SIZE to run alone"
+
+
+def world_of(environment: Mapping[str, str] = os.environ) -> int | None:
+    """Ranks of the job that this process was started in, by torchrun or our own launcher; None when it is alone.
+
+    Raises:
+        ConfigError: the environment's variables tell of no job that can be.
+    """
+    if "RANK" not in environment or "WORLD_SIZE" not in environment:
+        return None
+    size = _variable(environment, "WORLD_SIZE", range(1, MOST_RANKS))
+    _variable(environment, "RANK", range(size))
+    size_here = size
+    if "LOCAL_WORLD_SIZE" in environment:
+        size_here = _variable(environment, "LOCAL_WORLD_SIZE", range(1, size + 1))
+    if "LOCAL_RANK" in environment:
+        _variable(environment, "LOCAL_RANK", range(size_here))
+    return size
+
+
+def _variable(environment: Mapping[str, str], name: str, allowed: range) -> int:
+    """A number that a launcher gives."""
+    value = environment[name]
+    if not value.strip().lstrip("-").isdecimal():
+        raise ConfigError(f"{name}={value!r} in the environment is no number; {AT_HOME}")
+    if int(value) not in allowed:
+        raise ConfigError(
+            f"{name}={value} in the environment is not within {allowed.start} to {allowed.stop - 1}; {AT_HOME}"
+        )
+    return int(value)
+
+
+def check_meeting_point(environment: Mapping[str, str]) -> None:
+    """Refuse a job whose processes cannot know where to meet.
+
+    Raises:
+        ConfigError: MASTER_ADDR or MASTER_PORT is missing or no such thing.
+    """
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environment.get(name)]
+    if missing:
+        raise ConfigError(
+            f"RANK={environment['RANK']} and WORLD_SIZE={environment['WORLD_SIZE']} in the environment tell of a job "
+            f"of several processes, but {' and '.join(missing)}, where they meet, is not set; {AT_HOME}"
+        )
+    _variable(environment, "MASTER_PORT", range(1, 1 << 16))
