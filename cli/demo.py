@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lopa_bench.cli import options as shared
+from lopa_bench.cli.stopping import Course
 from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,18 +35,20 @@ def demo(
     Example: lopa-bench demo --quick
     """
     from lopa_bench.cli.execute import Terminal
-    from lopa_bench.harness.demo import run_demo
+    from lopa_bench.harness.demo import DECODERS, TASKS, run_demo
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     if quick and limit is not None:
         raise ConfigError("--quick says how many problems there are; leave it or --limit out")
-    result = run_demo(
-        quick=quick,
-        limit=limit,
-        runs_dir=runs_dir,
-        threads=threads,
-        reporter_for=lambda label: Terminal(verbose=False, label=label),
-    )
+    course = Course(runs_dir)
+    with course.told():
+        result = run_demo(
+            quick=quick,
+            limit=limit,
+            runs_dir=runs_dir,
+            threads=threads,
+            reporter_for=lambda label: course.begins(Terminal(verbose=False, label=label), len(TASKS) * len(DECODERS)),
+        )
     if format == "json":
         _print_json(result)
         return

@@ -64,13 +64,22 @@ def rescore(
 
 @contextmanager
 def _progress() -> Iterator[Any]:
+    """Give what shows how many answers are judged; the bar comes with the first word of it, not with a refusal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("judging", total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = progress.add_task("judging", total=None)
+
+    def show(done: int, total: int) -> None:
+        progress.start()
+        progress.update(bar, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        progress.stop()
 
 
 def _print(result: Rescored, format: str, dry_run: bool) -> None:

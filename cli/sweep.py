@@ -11,6 +11,7 @@ import typer
 from lopa_bench.cli import options as shared
 from lopa_bench.cli.borrowed import as_list, with_flags_of
 from lopa_bench.cli.run import run
+from lopa_bench.cli.stopping import Course
 from lopa_bench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ def _sweep(
     given = context.params
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     written = _written(file, given)
-    if _execute(written, _name(written, file, name), runs_dir, dry_run, format, whole):
-        raise typer.Exit(1)
+    course = Course(runs_dir or Path(written.sweep.runs_dir or "runs"), "cell")
+    with course.told():
+        if _execute(written, _name(written, file, name), course, dry_run, format, whole):
+            raise typer.Exit(1)
 
 
 def _written(file: Path | None, given: dict[str, Any]) -> Written:
@@ -105,7 +108,7 @@ def _name(written: Written, file: Path | None, name: str | None) -> str:
     return name or written.sweep.name or (file.stem if file is not None else made)
 
 
-def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, format: str, whole: bool) -> bool:
+def _execute(written: Written, name: str, course: Course, dry_run: bool, format: str, whole: bool) -> bool:
     """List the cells, run them unless it is a dry run, print the table; return whether one failed."""
     from lopa_bench.cli.sweep_terminal import Checking, SweepTerminal
     from lopa_bench.harness.sweeps.grid import cells_of
@@ -115,7 +118,7 @@ def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, 
     from lopa_bench.harness.sweeps.trial import try_out
 
     command = tuple(sys.argv)
-    root = runs_dir or Path(written.sweep.runs_dir or "runs")
+    root = course.runs_dir
     planned = plan_cells(cells_of(written, root, command), consent_needed=not dry_run, listener=Checking())
     paces = stored_paces(root)
     if tried := try_out(planned, paces):
@@ -126,7 +129,7 @@ def _execute(written: Written, name: str, runs_dir: Path | None, dry_run: bool, 
         shared.print_table((plan_overview if grouped else plan_table)(planned, paces), format)
         typer.echo("dry run: nothing was stored", err=True)
         return False
-    terminal = SweepTerminal(varying([one.cell for one in planned]))
+    terminal = SweepTerminal(varying([one.cell for one in planned]), course)
     terminal.planned((plan_overview if is_long else plan_table)(planned, paces))
     outcomes = run_sweep(
         planned, root, name=name, source=written.source, command=command, listener=terminal, paces=paces

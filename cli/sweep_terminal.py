@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from lopa_bench.cli.execute import Terminal
+from lopa_bench.cli.stopping import Course
 
 if TYPE_CHECKING:
     from lopa_bench.harness.progress import Reporter
@@ -40,14 +41,15 @@ class Checking:
 class SweepTerminal:
     """Tells a sweep on stderr: the cells first, then a line and a progress bar per cell that is run.
 
-    A cell is called by its values of `names`.
+    A cell is called by its values of `names`; `course` hears how far it is.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], course: Course) -> None:
         from rich.console import Console
 
         self.console = Console(stderr=True, highlight=False)
         self.names = names
+        self.course = course
 
     def planned(self, table: Table) -> None:
         """Print the cells."""
@@ -70,7 +72,7 @@ class SweepTerminal:
             self.console.print(
                 f"{label}: {planned.cell.words(self.names)} ({left}{unknown})", markup=False, soft_wrap=True
             )
-        return Terminal(verbose=False, label=label)
+        return self.course.begins(Terminal(verbose=False, label=label), total)
 
     def cell_ended(self, number: int, total: int, outcome: Outcome) -> None:
         """Say when a cell failed."""

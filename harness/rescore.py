@@ -170,6 +170,7 @@ def _judge(run: StoredRun, task: Task, documents: list[Document], on_progress: P
     num_workers = min(os.cpu_count() or 1, MOST_WORKERS) if isinstance(task, CodeTask) else 1
     pairs = [(document, sample.text_kept) for _, sample, document in judgeable]
     samples = list(run.samples)
+    on_progress(0, len(judgeable))
     for (index, sample, _), verdict in zip(
         judgeable, judge_all(task, pairs, num_workers, lambda: on_progress(next(numbers), len(judgeable))), strict=True
     ):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from lopa_bench.errors import ResultsError
+from lopa_bench.errors import LopaBenchError, ResultsError
 from lopa_bench.results import jsonl
 from lopa_bench.results.locks import FileLock
 from lopa_bench.results.mending import NEW_FOLDER, mend, remove_abandoned
@@ -158,7 +158,8 @@ class RunWriter:
         try:
             if not self._ended:
                 failed = isinstance(error, Exception)
-                message = f"{type(error).__name__}: {error}" if failed else None
+                is_sentence = isinstance(error, LopaBenchError)  # of a fault of the program the kind is worth knowing
+                message = (str(error) if is_sentence else f"{type(error).__name__}: {error}") if failed else None
                 self.finish(status="failed" if failed else "interrupted", error=message)
         except ResultsError as second:
             if error is None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from lopa_bench.errors import TaskDataError
 
+GZIP_MARK = b"\x1f\x8b"
+
 Row = dict[str, Any]
 Identity = Callable[[str], str]
 
@@ -67,6 +69,8 @@ def _uncompressed(path: Path) -> bytes:
     except OSError as error:
         raise TaskDataError(f"data file {path} cannot be read: {error.strerror or error}") from error
     if path.suffix != ".gz":
+        if content.startswith(GZIP_MARK):
+            raise TaskDataError(f"data file {path} is gzip and not named so: rename it to {path.name}.gz, or unpack it")
         return content
     try:
         return gzip.decompress(content)

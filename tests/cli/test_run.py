@@ -119,6 +119,28 @@ def test_the_demo_is_a_table_a_plot_and_ordinary_runs(
     assert len(list(Path("runs").glob("0*"))) == 10  # nothing was run twice
 
 
+def test_a_stopped_demo_says_what_is_kept_and_what_goes_on(
+    call: Any, monkeypatch: pytest.MonkeyPatch, diffusion_checkpoint: Path, causal_checkpoint: Path
+) -> None:
+    from lopa_bench.cli.execute import Terminal
+    from lopa_bench.harness import bundled_defaults
+
+    models = {name: str(diffusion_checkpoint) for name in bundled_defaults.MODEL_OF} | {"ar": str(causal_checkpoint)}
+    monkeypatch.setattr(bundled_defaults, "MODEL_OF", models)
+
+    def stopping(self: Any, *_: Any) -> None:
+        if "vanilla" in self.label:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Terminal, "started", stopping)
+    words = ("demo", "--limit", "1", "--threads", "1")
+    monkeypatch.setattr("sys.argv", ["/usr/bin/lopa-bench", *words])
+    code, out, err = call(*words)
+    assert (code, out) == (130, "")
+    again = "`lopa-bench demo --limit 1 --threads 1` goes on from there"
+    assert err.rstrip().splitlines()[-1] == f"lopa-bench: stopped: 1 of 10 runs are stored in runs; {again}"
+
+
 @pytest.mark.slow
 def test_the_quick_demo_on_the_bundled_models(call: Any) -> None:
     from lopa_bench.models.loading import BUNDLED, locate

@@ -84,6 +84,31 @@ def test_many_cells_are_grouped_on_a_terminal_unless_asked_for_whole(
     assert len(call(*small, "--csv")[1].splitlines()) == 4
 
 
+def test_a_stopped_sweep_says_what_is_kept_and_what_goes_on(
+    call: Any, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lopa_bench.cli.execute import Terminal
+
+    sampled = Terminal.sampled
+
+    def stopping(self: Any, sample: Any, running: Any) -> None:
+        sampled(self, sample, running)
+        if self.label == "cell 2 of 3":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.argv", ["lopa-bench", *small, "--limit", "2"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Terminal, "sampled", stopping)
+        code, out, err = call(*small, "--limit", "2")
+    last = err.rstrip().splitlines()[-1]
+    assert (code, out) == (130, "")
+    assert last.startswith("lopa-bench: stopped: 1 of 3 cells, and 1 of 2 answers of the next are stored in runs; ")
+    assert "`lopa-bench sweep --task mini-maths" in last and last.endswith("--limit 2` goes on from there")
+    assert call(*small, "--limit", "2")[0] == 0
+    monkeypatch.setattr("lopa_bench.harness.sweeps.plan.prepare", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert "stopped: nothing was generated yet; `lopa-bench" in call(*small)[2]
+
+
 def test_the_table_as_json_and_csv(call: Any, small: list[str]) -> None:
     rows = json.loads(call(*small, "--json")[1])["rows"]
     assert [row["decoder"] for row in rows] == ["d2f", "lopa", "lopa"]

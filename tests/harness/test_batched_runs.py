@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lopa_bench.errors import ConfigError
+from lopa_bench.harness.distributed.launch import launch
 from lopa_bench.harness.lm_eval_adapter.model import LopaBenchLM
 from lopa_bench.harness.progress import Running, Silent
 from lopa_bench.harness.runner import RunResult, run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.schema import SampleRecord
-from lopa_bench.results.store import load_run
+from lopa_bench.results.store import list_runs, load_run
 
 Start = Callable[..., RunSpec]
 
@@ -49,6 +51,30 @@ def test_a_batched_run_has_the_samples_of_one_by_one_and_is_another_run(start: S
         assert batched.run.record.configuration["batch_size"].value == size
         assert batched.run.record.fingerprint != single.run.record.fingerprint
         assert any(one.time.wait_s > 0 for one in batched.run.samples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["--data-parallel", "--tensor-parallel"])
+def test_several_processes_make_the_answers_of_their_share_in_batches(
+    sharing: str, start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spec, root = start(batch_size=3), tmp_path / "two"
+    words = ["run", "-t", "mini-maths", "-d", "fast-dllm", "-m", str(spec.model), "-n", "7", "--batch-size", "3"]
+    words += [word for name, value in spec.options.items() for word in ("--set", f"{name}={value}")]
+    words += ["--threads", "1", "--runs-dir", str(root), "--devices", "2", sharing, "2", "--json"]
+    assert launch(words, 2, 60.0) == 0
+    [together] = list_runs(root)
+    alone = run(spec)
+    assert answers(replace(alone, run=together)) == answers(alone)
+    assert together.record.environment.batch_size == 3
+    assert any(one.time.wait_s > 0 for one in together.samples)
+
+
+def test_memory_is_reckoned_for_as_many_answers_as_there_are(start: Start) -> None:
+    def cache(**changes: Any) -> int:
+        return run(start(dry_run=True, **changes)).plan.memory.cache
+
+    assert cache(batch_size=7, limit=3) == cache(batch_size=3, limit=3) == 3 * cache(limit=3)
 
 
 def test_traces_of_a_batch_are_those_of_one_by_one(start: Start) -> None:

@@ -114,7 +114,9 @@ def test_a_server_that_goes_away_stops_the_run_and_the_same_command_goes_on(
         patch.setattr(ServerClient, "complete", until_it_is_gone)
         with pytest.raises(PrerequisiteError, match="no longer answers"):
             run(spec)
-    assert len(load_run("last", spec.runs_dir or "").samples) == 2
+    stored = load_run("last", spec.runs_dir or "")
+    assert len(stored.samples) == 2
+    assert (stored.status, stored.record.error) == ("failed", "the server no longer answers")  # no word of Python
     assert run(spec).num_new == 2
 
 

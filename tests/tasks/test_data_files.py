@@ -166,6 +166,14 @@ def test_where_no_release_is_known_a_part_of_the_data_is_enough(tmp_path: Path) 
     assert (len(data.rows), data.release, data.card()["release"]) == (3, None, "unknown release")
 
 
+def test_an_archive_under_the_name_of_a_text_is_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "gsm8k_test.jsonl").write_bytes(gzip.compress(lines(ROWS).encode()))
+    with pytest.raises(TaskDataError, match=r"gsm8k_test\.jsonl is gzip .*: rename it to gsm8k_test\.jsonl\.gz"):
+        read(tmp_path)
+    (tmp_path / "gsm8k_test.jsonl").rename(tmp_path / "gsm8k_test.jsonl.gz")
+    assert len(read(tmp_path).rows) == len(ROWS)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
