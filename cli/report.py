@@ -54,7 +54,9 @@ def report(
     )
     written = write_report(made, out, style=style)
     for answer in made.answers:
-        typer.echo("\n".join([answer.question, *(f"  {sentence.text}" for sentence in answer.sentences)]))
+        shared.say("\n".join([answer.question, *(f"  {sentence.text}" for sentence in answer.sentences)]))
+    for entry in (entry for group in made.groups for entry in group.aside):
+        shared.say(f"set aside: {entry.ref} ({entry.words}): {entry.aside}", err=True)
     for one in made.skipped:
-        typer.echo(f"left out: {one.title}: {one.reason}", err=True)
+        shared.say(f"left out: {one.title}: {one.reason}", err=True)
     typer.echo(f"wrote {len(written)} files; open {out / 'report.html'}", err=True)

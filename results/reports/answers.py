@@ -13,6 +13,8 @@ from lopa_bench.errors import LopaBenchError
 from lopa_bench.results.comparison.compare import Change
 from lopa_bench.results.comparison.differences import device_words
 from lopa_bench.results.comparison.paired import fewest_flips
+from lopa_bench.results.fillings.branch_wins import PartRow
+from lopa_bench.results.fillings.fill_order import PARTS
 from lopa_bench.results.frontiers.frontier import Frontier, frontier
 from lopa_bench.results.frontiers.frontier_tables import choice_lines
 from lopa_bench.results.reports.runs import Group
@@ -91,10 +93,10 @@ def _in_time(series: Sequence[Series]) -> Sentence:
     noise = all(step.is_noise_known for one in timed for step in one.steps)
     word = "yes" if len(faster) == len(series) else "in part" if faster else "no"
     place = timed[0].base.record.environment
-    counted = f"some k is faster in {len(faster)} of {len(series)} comparisons, every k slower in {len(slower)}"
-    doubt = (
-        "" if noise else "; how far equal runs differ here was not measured (`lopa-bench noise`), so this may be chance"
-    )
+    plural = "s" * (len(series) != 1)
+    counted = f"some k is faster in {len(faster)} of {len(series)} comparison{plural}, every k slower in {len(slower)}"
+    doubt = "; how far equal runs differ here was not measured (`lopa-bench noise`), so this may be chance"
+    doubt = "" if noise or not (faster or slower) else doubt
     words = f"{device_words(place)}, {place.dtype}, {place.num_threads} thread{'s' * (place.num_threads != 1)}"
     refs = [ref for one in timed for ref in (one.base.ref, *(step.entry.ref for step in one.steps))]
     return Sentence(f"In time, on {words}: {word}; {counted}{doubt}.", tuple(refs), ("tps_e2e",))
@@ -128,7 +130,7 @@ def _real(series: Sequence[Series]) -> Iterator[Sentence]:
         n = min(step.comparison.num_scored for step in tested)
         seen = f"below {100 * fewest_flips() / n:.0f} points" if n >= fewest_flips() else "at all"
         yield Sentence(
-            f"Accuracy: none of {len(tested)} paired tests finds a difference (McNemar's, after Holm's correction). "
+            f"Accuracy: {_none(len(tested))} a difference (McNemar's, after Holm's correction). "
             f"With n = {n} no difference {seen} can be seen, so this is no proof of equality.",
             refs,
             ("accuracy",),
@@ -141,11 +143,20 @@ def _real(series: Sequence[Series]) -> Iterator[Sentence]:
             f"p = {step.p_adjusted:.3g} after Holm.", (step.entry.ref,), ("accuracy",),
         )  # fmt: skip
     more = [step for step in steps if step.rounds == "more"]
+    ratios = (
+        f"{len(more)} of {len(steps)} ratios lie"
+        if len(steps) > 1
+        else f"the ratio {'lies' if more else 'does not lie'}"
+    )
     yield Sentence(
-        f"Tokens per round: {len(more)} of {len(steps)} differences lie above 1 with their whole 95 % interval (paired "
-        "bootstrap over problems). This says nothing of other seeds, models or tasks.",
+        f"Tokens per round: {ratios} above 1 with the whole 95 % interval (paired bootstrap over problems). This says "
+        "nothing of other seeds, models or tasks.",
         tuple(step.entry.ref for step in more), ("tpf",),
     )  # fmt: skip
+
+
+def _none(count: int) -> str:
+    return f"none of {count} paired tests finds" if count > 1 else "the one paired test does not find"
 
 
 def _where(series: Sequence[Series]) -> Iterator[Sentence]:
@@ -186,12 +197,16 @@ def _parts(traced: Sequence[Traced]) -> Iterator[Sentence]:
         most, least = (choose(parts, key=lambda part: part.share_won or 0.0) for choose in (max, min))
         text = (
             f"{task}, {chosen.entry.words}: a lookahead is kept in {wins.share_lookahead_won or 0:.0%} of the "
-            f"contested rounds. Those tried in tenth {(most.part or 0) + 1} of the answer win most often "
-            f"({most.share_won or 0:.0%}), in tenth {(least.part or 0) + 1} least ({least.share_won or 0:.0%})"
+            f"contested rounds. Those tried {_place(most)} of the answer win most often "
+            f"({most.share_won or 0:.0%}), those {_place(least)} least ({least.share_won or 0:.0%})"
         )
         if wins.realised is not None:
             text += f"; {wins.realised:.0%} of the wins filled more slots at once than the anchor would have"
         yield Sentence(f"{text}.", (chosen.entry.ref,))
+
+
+def _place(part: PartRow) -> str:
+    return f"between {(part.part or 0) / PARTS:.0%} and {((part.part or 0) + 1) / PARTS:.0%}"
 
 
 def _choices(groups: Sequence[Group], fronts: dict[str, Frontier | str]) -> Iterator[Sentence]:
@@ -201,7 +216,8 @@ def _choices(groups: Sequence[Group], fronts: dict[str, Frontier | str]) -> Iter
             continue
         names = {one.id: one for one in group.main}
         refs: tuple[str, ...] = ()
-        text = ". ".join(line[0].upper() + line[1:] for line in choice_lines(found, WITHIN))
+        first, *rest = choice_lines(found, WITHIN)
+        text = ". ".join([first, *(line[0].upper() + line[1:] for line in rest)])
         if found.choice is not None and found.choice.setting is found.choice.reference:
             entry = names[found.choice.setting.run_id]
             text = (

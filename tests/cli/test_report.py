@@ -30,6 +30,16 @@ def test_traced_runs_have_all_figures_of_rounds(call: Any, diffusion_checkpoint:
     assert code == 0, f"one run, of which no option needs to be named: {err}"
 
 
+def test_runs_that_are_set_aside_are_named_in_the_terminal_too(call: Any, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for branches in (1, 4):
+        lopa(runs, branches)
+    lopa(runs, 8, correct=(1.0,) * 3)
+    code, _, err = call("report", "1", "2", "3", "--out", str(tmp_path / "out"))
+    assert code == 0 and "set aside: R3 (lopa k=8): lacks 17 of the 20 problems" in err
+    assert "set aside: R1" not in err
+
+
 def test_published_figures_of_lopa_stand_beside_where_none_is_of_the_task(call: Any, tmp_path: Path) -> None:
     lopa(tmp_path / "runs", 1)
     code, _, err = call("report", "1", "--out", str(tmp_path / "out"), "--published")
