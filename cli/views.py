@@ -212,6 +212,7 @@ def summary_of(run: StoredRun) -> Summary:
 def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
     """Yield what stands under a run's table: reasons, status, where it ran, its settings."""
     from lopa_bench.results.metrics import accuracy_by_cluster
+    from lopa_bench.results.peak_memory import peak_line
 
     yield from reasons(run)
     record = run.record
@@ -228,6 +229,8 @@ def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
         )
     yield f"model: {record.model.name} {record.model.hash}"
     yield f"ran on: {environment_line(run)}"
+    if peak := peak_line(run.samples, record.environment.device):
+        yield peak
     chosen = [name for name, one in record.configuration.items() if all_settings or one.origin != "default"]
     yield "settings:" if all_settings else "settings that are not defaults (--config shows all):"
     yield from setting_lines(record.configuration, chosen)

@@ -14,11 +14,12 @@ from lopa_bench.harness.answering import Question
 from lopa_bench.harness.forecast import Forecast, Timekeeper
 from lopa_bench.harness.load import Neighbours
 from lopa_bench.harness.loading import answerer_for
-from lopa_bench.harness.memory import free_memory
+from lopa_bench.harness.memory import free_memory, peak_bytes
 from lopa_bench.harness.progress import Reporter, Running, Viewer
 from lopa_bench.harness.records import sample_record
 from lopa_bench.models.exhaustion import is_out_of_memory
-from lopa_bench.results.comparison.load import LOAD
+from lopa_bench.results.comparison.load import LOAD, QUEUED, WATCHED
+from lopa_bench.results.peak_memory import PEAK_MEMORY
 from lopa_bench.results.shards import ShardReader, ShardWriter
 from lopa_bench.results.trace import ids_in
 
@@ -142,7 +143,7 @@ def _answers(
     begun = documents if crew is None else crew.told(documents, judging_is_slow=job.task.family == "code")
     neighbours = Neighbours()
     for document, question, answer in zip(_viewed(begun, viewer, neighbours), questions, answers, strict=True):
-        yield document, question, _with_load(answer, neighbours.end())
+        yield document, question, _with_load(answer, neighbours)
 
 
 def _viewed(documents: Iterable[Document], viewer: Viewer | None, neighbours: Neighbours) -> Iterator[Document]:
@@ -154,12 +155,11 @@ def _viewed(documents: Iterable[Document], viewer: Viewer | None, neighbours: Ne
         yield document
 
 
-def _with_load(answer: Answer, load: float | None) -> Answer:
-    """The same answer, which says what other work had of the machine meanwhile."""
-    if load is None:
-        return answer
-    extra = {**answer.outcome.extra, LOAD: round(load, 4)}
-    return replace(answer, outcome=replace(answer.outcome, extra=extra))
+def _with_load(answer: Answer, neighbours: Neighbours) -> Answer:
+    """The same answer, which says how other work hindered it."""
+    found = {LOAD: neighbours.share(), QUEUED: neighbours.queued_s(), WATCHED: neighbours.watched_s()}
+    known = {name: round(value, 4) for name, value in found.items() if value is not None}
+    return replace(answer, outcome=replace(answer.outcome, extra={**answer.outcome.extra, **known}))
 
 
 def _store(
@@ -172,12 +172,19 @@ def _store(
     rank: int = 0,
 ) -> SampleRecord:
     """Judge an answer and put it on the disk."""
-    sample = sample_record(job.task, document, answer, question.seed).model_copy(update={"rank": rank})
+    sample = sample_record(job.task, document, answer, question.seed)
+    sample = sample.model_copy(update={"rank": rank, "extra": {**sample.extra, **_peak(lm)}})
     if job.settings["trace"]:
         rounds = answer.outcome.rounds
         writer.append_trace(sample.id, rounds, lm.answerer.spell(ids_in(rounds)))
     writer.append(sample)
     return sample
+
+
+def _peak(lm: AnsweringLM) -> dict[str, int]:
+    """The most memory that this process or its device held so far; nothing where another program has the model."""
+    model = getattr(lm.answerer.decoder, "model", None)
+    return {} if model is None else {PEAK_MEMORY: peak_bytes(model.device)}
 
 
 class _Others:

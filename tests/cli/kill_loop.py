@@ -20,11 +20,15 @@ from typing import Any
 
 from lopa_bench.cli.app import main as lopa_bench
 from lopa_bench.results import jsonl
+from lopa_bench.results.comparison.load import LOAD, QUEUED, WATCHED
+from lopa_bench.results.peak_memory import PEAK_MEMORY
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import StoredRun, list_runs
 from lopa_bench.results.writer import RunWriter
 
 NUM_SAMPLES = 12
+# Of a sample: its seconds, what other work took, and how much memory there was at most.
+MEASURED: Any = {"time": ..., "extra": {LOAD, QUEUED, WATCHED, PEAK_MEMORY}}
 SECONDS = ("tokens/s", "s/answer", "s/round", "s")
 
 
@@ -105,7 +109,7 @@ def outcome(run: StoredRun) -> dict[str, Any]:
     summary["metrics"] = {name: one for name, one in summary["metrics"].items() if one["unit"] not in SECONDS}
     return {
         "status": run.status,
-        "samples": [one.model_dump(exclude={"time"}) for one in sorted(run.samples, key=lambda sample: sample.id)],
+        "samples": [one.model_dump(exclude=MEASURED) for one in sorted(run.samples, key=lambda sample: sample.id)],
         "summary": summary,
         "traces": [
             (trace.id, [one.model_dump(exclude={"seconds"}) for one in trace.rounds])
