@@ -18,7 +18,12 @@ ON_SCREEN = {
 
 
 def for_screen(what: str, table: Table) -> Table:
-    """Return a listing without the columns that would make it too wide."""
+    """Return a listing without what would make it too wide; runs by their numbers, as the names tell no more."""
+    if what == "runs":
+        from lopa_bench.results.rows import short_runs
+
+        short = short_runs(str(row["run"]) for row in table.rows)
+        return replace(table, rows=[{**row, "run": short[str(row["run"])]} for row in table.rows])
     shown = ON_SCREEN.get(what)
     if shown is None:
         return table

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from lopa_bench.errors import ResultsError, nearest
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Interval, MetricValue, Summary
@@ -25,6 +28,14 @@ def metric_column(metric_id: str, title: str | None = None, *, interval: bool = 
         direction=metric.direction,
         interval=interval,
     )
+
+
+def short_runs(ids: Iterable[str]) -> dict[str, str]:
+    """Return every run's number, as commands take it, or its whole name where it has none or shares it."""
+    whole = list(dict.fromkeys(ids))
+    numbers = {name: name.partition("-")[0] for name in whole}
+    counts = Counter(numbers.values())
+    return {name: number if number.isdigit() and counts[number] == 1 else name for name, number in numbers.items()}
 
 
 def score_column(name: str, *, interval: bool = False) -> Column:

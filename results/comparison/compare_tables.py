@@ -11,7 +11,7 @@ from lopa_bench.results.comparison.paired import Pair, Side
 from lopa_bench.results.tables import UNDEFINED, Column, Row, Table, Value
 
 LEAD = 12  # characters shown before the first difference of two answers
-SHORT = 24  # characters up to which a target is shown beside the answers
+SHORT = 24  # characters up to which a target stands beside the answers, and a remark beside its figure
 DIGITS = {"accuracy": 1, "tpf": 2, "tps_e2e": 1}
 
 
@@ -45,14 +45,16 @@ def legend(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def figures_table(outcomes: Sequence[Outcome]) -> Table:
-    """Return one row per run and figure: both values and the change."""
+    """Return one row per run and figure: both values and the change; long remarks stand below."""
     rows: list[Row] = []
+    notes: list[str] = []
     for outcome in outcomes:
         name = short_name(outcome, outcomes)
         if isinstance(outcome, Refusal):
             rows.append({"run": name, "figure": "all", "remark": f"x not comparable: {outcome.reason}"})
         else:
             rows += [{"run": name, **_figure_cells(change)} for change in outcome.changes]
+            notes += [f"{name}, {one.title}: {one.remark}" for one in outcome.changes if len(one.remark) > SHORT]
     titles = {
         "run": "run",
         "figure": "figure",
@@ -63,7 +65,7 @@ def figures_table(outcomes: Sequence[Outcome]) -> Table:
         "remark": "remark",
     }
     columns = [Column(key, title) for key, title in titles.items()]
-    return Table(columns, rows, "figures over common problems", legend(outcomes))
+    return Table(columns, rows, "figures over common problems", [*notes, *legend(outcomes)])
 
 
 def _figure_cells(change: Change) -> dict[str, Value]:
@@ -75,7 +77,7 @@ def _figure_cells(change: Change) -> dict[str, Value]:
         "after": _value(change, change.after),
         "change": UNDEFINED if change.change is None else _change(change, change.change),
         "interval": interval or UNDEFINED,
-        "remark": change.remark,
+        "remark": change.remark if len(change.remark) <= SHORT else "see below",
     }
 
 

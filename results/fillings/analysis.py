@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lopa_bench.errors import ResultsError
 from lopa_bench.results.fillings.branch_wins import BranchWins, branch_wins
 from lopa_bench.results.fillings.fill_order import PARTS, FillOrder, RoundRow, fill_order, round_rows
-from lopa_bench.results.rows import with_bounds
+from lopa_bench.results.rows import short_runs, with_bounds
 from lopa_bench.results.tables import Column, Row, Table, Value
 from lopa_bench.results.trace import TraceRecord
 
@@ -118,8 +117,7 @@ def _side_by_side(long: Table, key: str, value: str, title: str, missing: float 
     `missing` stands where a run has no row of a key that another has.
     """
     runs = [str(run) for run in dict.fromkeys(row["run"] for row in long.rows)]
-    numbers = Counter(run.partition("-")[0] for run in runs)
-    short = {run: number if numbers[number := run.partition("-")[0]] == 1 else run for run in runs}
+    short = short_runs(runs)
     keys = dict.fromkeys(row[key] for row in long.rows)
     ordered = sorted(keys, key=lambda one: one if isinstance(one, int) else 0)  # words keep their order
     rows: list[Row] = [{key: one, **dict.fromkeys(runs, missing)} for one in ordered]

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lopa_bench.results.frontiers.frontier import Choice, Frontier
-from lopa_bench.results.rows import metric_column, with_bounds
+from lopa_bench.results.rows import metric_column, short_runs, with_bounds
 from lopa_bench.results.schema import Interval
 from lopa_bench.results.tables import Column, Row, Table, Value
 
 
-def settings_table(found: Frontier) -> Table:
-    """Return one row per setting, the fastest last."""
+def settings_table(found: Frontier, *, short: bool = False) -> Table:
+    """Return one row per setting, the fastest last; with `short` runs are numbers where those tell them apart."""
     rows: list[Row] = []
+    runs = short_runs(one.setting.run_id for one in found.settings)
     for one in sorted(found.settings, key=lambda placed: placed.speed):
-        row: dict[str, Value] = {"setting": one.setting.words, "run": one.setting.run_id, "n": len(found.ids)}
+        row: dict[str, Value] = {
+            "setting": one.setting.words,
+            "run": runs[one.setting.run_id] if short else one.setting.run_id,
+            "n": len(found.ids),
+        }
         row |= with_bounds("accuracy", one.accuracy, one.accuracy_interval)
         row |= with_bounds(found.metric.id, one.speed, one.speed_interval)
         row |= {"front": "yes" if one.on_front else "-", "front_share": one.front_share}

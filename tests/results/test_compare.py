@@ -21,7 +21,7 @@ from lopa_bench.results.comparison.compare_tables import (
     flips_table,
     settings_table,
 )
-from lopa_bench.results.comparison.load import LOAD
+from lopa_bench.results.comparison.load import LOAD, QUEUED, WATCHED
 from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
 from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.schema import SampleRecord
@@ -114,7 +114,7 @@ def test_a_speed_ratio_is_held_against_the_noise_floor() -> None:
 def test_a_machine_that_was_busier_during_one_of_the_runs_is_told_beside_their_speeds(noise: list[NoiseCell]) -> None:
     def remark(before: float | None, after: float | None) -> str:
         first, second = (
-            side(samples(extra={} if load is None else {LOAD: load}), name=name)
+            side(samples(extra={} if load is None else {LOAD: load, WATCHED: 0.1}), name=name)
             for load, name in ((before, "0001-a"), (after, "0002-b"))
         )
         return change(compare(first, second, noise=noise), "tps_e2e").remark
@@ -123,6 +123,10 @@ def test_a_machine_that_was_busier_during_one_of_the_runs_is_told_beside_their_s
     assert remark(0.9, 0.03).endswith("; other work had 3% of the processors, 90% before")
     for before, after in ((0.5, 0.55), (None, 0.9), (0.9, None)):
         assert "other work" not in remark(before, after)
+    late = side(samples(extra={LOAD: 0.9, QUEUED: 0.07, WATCHED: 0.1}), name="0003-c")
+    soon = side(samples(extra={LOAD: 0.5, QUEUED: 0.0, WATCHED: 0.1}))
+    found = change(compare(soon, late, noise=noise), "tps_e2e").remark
+    assert found.endswith("; it had no processor for 70% of the time, 0% before")
 
 
 def test_a_floor_of_another_library_version_or_of_two_repeats_is_none() -> None:
@@ -189,6 +193,13 @@ def test_every_format_carries_the_same_numbers() -> None:
         assert "same answers" in render(flips_table([good, bad]), format)
         assert "0003: 0003-c" in text or format == "table"
     assert render(settings_table([good]), "csv").count("\n") == 1
+
+
+def test_long_remarks_stand_below_the_figures() -> None:
+    found = compare(side(), side(name="0002-b"))
+    table = figures_table([found])
+    assert {row["figure"]: row["remark"] for row in table.rows}["tokens/s"] == "see below"
+    assert any(note.startswith("0002, tokens/s: noise of this cell not measured") for note in table.notes)
 
 
 def test_flipped_problems_show_both_answers_where_they_part() -> None:
