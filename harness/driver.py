@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from lopa_bench.errors import DecodeError, NaNLogits, ProcessFailed
+from lopa_bench.errors import DecodeError, ProcessFailed
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
 from lopa_bench.harness.distributed.traffic import tensor_seconds, traffic, with_exchanges
+from lopa_bench.harness.failures import Failure, failure_of
 from lopa_bench.harness.memory import free_memory
-from lopa_bench.models.exhaustion import SharedOutOfMemory, is_out_of_memory, lack_in_words
+from lopa_bench.models.exhaustion import SharedOutOfMemory, lack_in_words
 from lopa_bench.results.schema import TimeLedger, TokenLedger, Why, WorkLedger
 from lopa_bench.results.trace import BranchRecord, RoundRecord
 
@@ -120,23 +121,6 @@ def generate(
             one.enter(step)
     one.end()
     return one.outcome()
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a generation has no answer that may be scored: a word and a sentence."""
-
-    why: Why
-    sentence: str
-
-
-def failure_of(problem: Exception) -> Failure | None:
-    """Return what an exception means for its sample; None for a fault of the program."""
-    if isinstance(problem, DecodeError):
-        return Failure(Why.NAN_LOGITS if isinstance(problem, NaNLogits) else Why.DECODE_ERROR, str(problem))
-    if is_out_of_memory(problem):
-        return Failure(Why.OUT_OF_MEMORY, f"{Why.OUT_OF_MEMORY}: {lack_in_words(problem)}")
-    return None
 
 
 class Measured:
