@@ -1,4 +1,4 @@
-"""How busy the machine is with other work while answers are made: a condition that a speed was measured under."""
+"""How a machine's other work hinders answers in the making: a condition that a speed was measured under."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 # user, nice, system, irq, softirq and steal of /proc/stat's first line (proc(5)); guests are in user already.
 BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
 STAT = Path("/proc/stat")
+SCHEDSTAT = Path("/proc/thread-self/schedstat")
 SHORTEST_S = 0.01  # a tick; within less nothing can be told
 
 
@@ -27,8 +28,19 @@ def busy_seconds(file: Path = STAT) -> float | None:
         return None
 
 
+def queued_seconds(file: Path = SCHEDSTAT) -> float | None:
+    """Return the seconds that this thread was ready to run and had no processor; None where the system does not tell.
+
+    The second number of a thread's schedstat, in nanoseconds (Linux, Documentation/scheduler/sched-stats.rst).
+    """
+    try:
+        return int(file.read_bytes().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 class Neighbours:
-    """Measures which share of the machine's processors other processes had, span after span.
+    """Measures, span after span, how long this thread had no processor and which share of them other processes had.
 
     The system counts in ticks of some milliseconds, so that a short span may seem to have less than nothing; what it
     lacks is kept for the next one, and the mean over many spans is right.
@@ -41,10 +53,20 @@ class Neighbours:
 
     def begin(self) -> None:
         """Begin a span."""
+        self._queued_s = queued_seconds()
         self._busy_s, self._own_s, self._start = busy_seconds(self._file), time.process_time(), time.monotonic()
 
-    def end(self) -> float | None:
-        """Return the share, 0 to 1, since `begin`; None where it was too short or the system does not tell."""
+    def watched_s(self) -> float:
+        """Return the seconds since `begin`."""
+        return time.monotonic() - self._start
+
+    def queued_s(self) -> float | None:
+        """Return the seconds since `begin` that this thread was ready and had no processor; None where unknown."""
+        now = queued_seconds()
+        return None if now is None or self._queued_s is None else max(now - self._queued_s, 0.0)
+
+    def share(self) -> float | None:
+        """Return the others' share since `begin`, 0 to 1; None where it was too short or the system does not tell."""
         busy_s, passed_s = busy_seconds(self._file), time.monotonic() - self._start
         if busy_s is None or self._busy_s is None or passed_s < SHORTEST_S:
             return None

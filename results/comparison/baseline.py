@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, Pos
 from lopa_bench.errors import PrerequisiteError, ResultsError
 from lopa_bench.results.comparison.bounds import Bounds
 from lopa_bench.results.comparison.differences import INCIDENTAL, show
-from lopa_bench.results.comparison.load import load_of
+from lopa_bench.results.comparison.load import load_of, unhindered_speed
 from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Record, RunRecord, SampleRecord, Setting
@@ -47,12 +47,14 @@ class Line(NamedTuple):
 class Cell(Record):
     """One accepted cell: the first run's record and samples, and the speeds of all runs that were accepted with it.
 
-    `loads` are the shares of the machine that other work had meanwhile, for the runs that say so.
+    `unhindered` are the speeds without the seconds in which the process had no processor, `loads` the shares of the
+    machine that other work had, for the runs that say so.
     """
 
     run: RunRecord
     figures: dict[str, float | None]
     speeds: tuple[PositiveFloat, ...] = ()
+    unhindered: tuple[PositiveFloat, ...] = ()
     loads: tuple[NonNegativeFloat, ...] = ()
     samples: dict[str, Line]
 
@@ -178,6 +180,7 @@ def cell_of(sides: Sequence[Side]) -> Cell:
     """Return the cell of a run and its repeats: the first's samples, all their speeds."""
     first = sides[0]
     speeds = [METRICS["tps_e2e"].value(side.samples) for side in sides]
+    unhindered = [unhindered_speed(side.samples) for side in sides]
     loads = [load_of(side.samples) for side in sides]
     settings = {name: Setting(value=one.value, origin=one.origin) for name, one in first.record.configuration.items()}
     kept = {name: one for name, one in settings.items() if name not in ("runs_dir", "data_dir")}
@@ -186,6 +189,7 @@ def cell_of(sides: Sequence[Side]) -> Cell:
         run=first.record.model_copy(update={"command": (), "configuration": kept}),
         figures=figures_of(lines),
         speeds=tuple(speed for speed in speeds if speed),
+        unhindered=tuple(speed for speed in unhindered if speed),
         loads=tuple(load for load in loads if load is not None),
         samples=lines,
     )

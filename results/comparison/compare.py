@@ -16,7 +16,7 @@ from lopa_bench.results.comparison.differences import (
     semantic,
     speed_obstacle,
 )
-from lopa_bench.results.comparison.load import LIKE, load_of, load_words
+from lopa_bench.results.comparison.load import hindrance_words
 from lopa_bench.results.comparison.noise import NoiseCell
 from lopa_bench.results.comparison.paired import Flips, Pair, Side, fewest_flips, flips, pairs_of, ratio_of_ratios
 from lopa_bench.results.metrics import METRICS, timed, total_s, useful, works
@@ -198,11 +198,9 @@ def _speed(before: Side, after: Side, pairs: Sequence[Pair], noise: Sequence[Noi
 
 
 def _unlike_loads(pairs: Sequence[Pair]) -> str:
-    """Say that the machine was clearly busier with other work during one of the runs, "" where it was not."""
-    before, after = (load_of([getattr(pair, side) for pair in pairs]) for side in ("before", "after"))
-    if before is None or after is None or abs(after - before) <= LIKE:
-        return ""
-    return f"; {load_words(before, after)}"
+    """Say that other work hindered one of the runs more than the other, "" where it did not."""
+    words = hindrance_words([pair.before for pair in pairs], [pair.after for pair in pairs])
+    return f"; {words}" if words else ""
 
 
 def _itself(before: Side, after: Side) -> list[str]:

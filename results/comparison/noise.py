@@ -21,7 +21,7 @@ from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, Pos
 from lopa_bench.errors import ResultsError, SchemaTooNew
 from lopa_bench.results import jsonl
 from lopa_bench.results.comparison.differences import UNTIMED_PACKAGES
-from lopa_bench.results.comparison.load import load_of
+from lopa_bench.results.comparison.load import load_of, queued_share, unhindered_speed
 from lopa_bench.results.comparison.paired import Pair
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Environment, Record, RunRecord, SampleRecord, utc_now
@@ -32,7 +32,10 @@ FEWEST_REPEATS = 3
 
 
 class Repeat(Record):
-    """One fresh run of the cell: its name, the figures that may move, and what other work had of the machine."""
+    """One fresh run of the cell: its name, the figures that may move, and how other work hindered it.
+
+    `unhindered` are tokens per second without the share `queued` of the time, in which it had no processor.
+    """
 
     run: str
     setting: str = ""
@@ -40,6 +43,8 @@ class Repeat(Record):
     tpf: float | None = None
     rounds: NonNegativeInt = 0
     tokens_per_second: PositiveFloat | None = None
+    unhindered: PositiveFloat | None = None
+    queued: NonNegativeFloat | None = None
     load: NonNegativeFloat | None = None
 
 
@@ -87,14 +92,20 @@ class NoiseCell(Record):
         """Highest less lowest accuracy over repeats and variants, None below two."""
         return max(self.accuracies) - min(self.accuracies) if len(self.accuracies) > 1 else None
 
-    def speed_band(self, record: RunRecord) -> SpeedBand | None:
+    @property
+    def unhindered(self) -> list[float]:
+        """Tokens per second of the repeats without the time in which they had no processor, for those that say so."""
+        return [one.repeat.unhindered for one in self.repeats if one.repeat.unhindered]
+
+    def speed_band(self, record: RunRecord, *, unhindered: bool = False) -> SpeedBand | None:
         """Return how far one run's speed may lie from another's by chance.
 
         None with too few repeats, or where the libraries that compute have changed since.
         """
-        if len(self.speeds) < FEWEST_REPEATS or computing(self.environment) != computing(record.environment):
+        speeds = self.unhindered if unhindered else self.speeds
+        if len(speeds) < FEWEST_REPEATS or computing(self.environment) != computing(record.environment):
             return None
-        return SpeedBand(log_spread(self.speeds) or 0.0, len(self.speeds))
+        return SpeedBand(log_spread(speeds) or 0.0, len(speeds))
 
 
 @dataclass(frozen=True)
@@ -172,6 +183,8 @@ def repeat_of(record: RunRecord, samples: Sequence[SampleRecord], setting: str =
         tpf=METRICS["tpf"].value(samples),
         rounds=sum(sample.work.rounds for sample in samples),
         tokens_per_second=speed or None,
+        unhindered=unhindered_speed(samples),
+        queued=queued_share(samples),
         load=load_of(samples),
     )
 

@@ -19,7 +19,7 @@ def noise_table(cell: NoiseCell, stored: Agreement | None = None) -> Table:
         Column("identical", "same answers"), Column("first_divergence", "first difference"),
         Column("median_divergence", "median", digits=0), metric_column("accuracy"), Column("gained", "gained"),
         Column("lost", "lost"), metric_column("tpf"), metric_column("tps_e2e"),
-        Column("load", "other load %", digits=0, scale=100.0),
+        Column("queued", "no processor %", digits=0, scale=100.0),
     ]  # fmt: skip
     plain = [Column(**{**vars(column), "direction": "neither"}) for column in columns]
     return Table(plain, [_row(one) for one in found], cell.cell, sentences(cell))
@@ -38,7 +38,7 @@ def _row(one: Agreement) -> Row:
         "lost": one.lost,
         "tpf": one.repeat.tpf,
         "tps_e2e": one.repeat.tokens_per_second,
-        "load": one.repeat.load,
+        "queued": one.repeat.queued,
     }
 
 

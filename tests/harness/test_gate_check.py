@@ -65,9 +65,9 @@ def test_every_second_answer_is_damaged_and_keeps_its_length(faults: ModuleType)
 
 def test_slower_rounds_take_the_work_that_they_were_given(faults: ModuleType) -> None:
     canvas, steps = answer()
-    start = time.perf_counter()
+    start = time.thread_time()
     assert len(list(faults.slower(0.002)(steps, canvas))) == 10
-    assert time.perf_counter() - start >= 0.02
+    assert time.thread_time() - start >= 0.02
 
 
 def test_the_second_answer_after_the_warm_up_fails(faults: ModuleType) -> None:

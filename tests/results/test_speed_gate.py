@@ -16,7 +16,7 @@ from lopa_bench.results.comparison.baseline_file import read_baseline, write_bas
 from lopa_bench.results.comparison.bounds import bounds_from
 from lopa_bench.results.comparison.check import CheckOptions, check
 from lopa_bench.results.comparison.gates import GateResult, Outcome
-from lopa_bench.results.comparison.load import LOAD
+from lopa_bench.results.comparison.load import LOAD, QUEUED, WATCHED
 from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.store import StoredRun
@@ -148,8 +148,16 @@ def test_a_slow_cell_is_measured_again_before_it_fails(tmp_path: Path) -> None:
 
 def loaded(root: Path, slower: Sequence[float], loads: Sequence[float | None]) -> list[StoredRun]:
     """Runs during which other work had these shares of the machine; None where the system did not tell."""
-    extras = [{} if load is None else {LOAD: load} for load in loads]
+    extras = [{} if load is None else {LOAD: load, WATCHED: 0.1} for load in loads]
     return [store(root, samples(slower=one, extra=extra)) for one, extra in zip(slower, extras, strict=True)]
+
+
+def queued(root: Path, slower: Sequence[float], shares: Sequence[float], load: float = 0.5) -> list[StoredRun]:
+    """Runs that had no processor for these shares of their time and took as much longer for it, all equally loaded."""
+    return [
+        store(root, samples(slower=one / (1 - share), extra={QUEUED: 0.1 * share, WATCHED: 0.1, LOAD: load}))
+        for one, share in zip(slower, shares, strict=True)
+    ]
 
 
 SLOW = [3.0, 3.0, 3.0]
@@ -211,3 +219,66 @@ def test_a_baseline_of_the_first_version_knows_no_loads(tmp_path: Path) -> None:
     assert speed(old, loaded(tmp_path, SLOW, [0.9] * 3)).outcome == Outcome.REGRESSED
     newer = accept(old, loaded(tmp_path, quiet(3), [0.1] * 3), old.history[0], {})
     assert newer.baseline_version == BASELINE_VERSION and [one.loads for one in newer.cells.values()] == [(0.1,) * 3]
+
+
+BUSY = [0.5, 0.75, 0.7]
+
+
+def test_time_without_a_processor_is_no_slowness(tmp_path: Path) -> None:
+    """By the clock these runs take two to four times as long."""
+    baseline = baseline_of(queued(tmp_path, quiet(5), [0.0, 0.01, 0.0, 0.02, 0.0]))
+    found = speed(baseline, queued(tmp_path, quiet(3, 2), BUSY))
+    assert found.outcome == Outcome.OK
+    assert "without up to 75% of the time in which there was no processor (2% before)" in found.reason
+    assert found.before is not None and found.after == pytest.approx(found.before, rel=0.05)
+
+
+def test_a_slow_program_on_a_busy_machine_is_a_regression(tmp_path: Path) -> None:
+    baseline = baseline_of(queued(tmp_path, quiet(5), [0.0, 0.3, 0.1, 0.6, 0.2]))
+    found = speed(baseline, queued(tmp_path, [1.5, 1.52, 1.49], BUSY))
+    assert found.outcome == Outcome.REGRESSED and "0.67x over 3 runs" in found.reason
+    by_clock = [one.model_copy(update={"unhindered": ()}) for one in baseline.cells.values()]
+    plain = baseline.model_copy(update={"cells": dict.fromkeys(baseline.cells, by_clock[0])})
+    assert speed(plain, queued(tmp_path, [1.5, 1.52, 1.49], BUSY)).outcome == Outcome.OK, "the clock's band is wide"
+
+
+def test_a_slow_program_is_not_hidden_by_a_baseline_from_a_busy_machine(tmp_path: Path) -> None:
+    """By the clock it is as fast as before."""
+    baseline = baseline_of(queued(tmp_path, quiet(5), [0.5] * 5))
+    assert speed(baseline, queued(tmp_path, [2.0, 2.0, 2.0], [0.0] * 3)).outcome == Outcome.REGRESSED
+
+
+def test_a_run_that_hardly_had_a_processor_is_to_be_made_again(tmp_path: Path) -> None:
+    baseline = baseline_of(queued(tmp_path, quiet(5), [0.0] * 5))
+    found = speed(baseline, queued(tmp_path, quiet(3, 2), [0.9, 0.9, 0.9]))
+    assert found.outcome == Outcome.NOT_COMPARABLE
+    assert "it had no processor for 90% of the time, 0% before: run it again" in found.reason
+
+
+def test_what_is_left_may_be_caches_where_others_had_more_of_the_machine(tmp_path: Path) -> None:
+    baseline = baseline_of(queued(tmp_path, quiet(5), [0.0] * 5, load=0.1))
+    found = speed(baseline, queued(tmp_path, [1.3, 1.3, 1.3], BUSY, load=0.8))
+    assert found.outcome == Outcome.NOT_COMPARABLE and "other work had 80% of the processors" in found.reason
+
+
+def test_the_noise_floor_knows_the_spread_without_that_time(tmp_path: Path) -> None:
+    baseline = baseline_of(queued(tmp_path, [1.0], [0.0]))
+    repeats = [
+        Agreement(
+            repeat=Repeat(run="x", tokens_per_second=300 * (1 - share), unhindered=300 + step, queued=share),
+            samples=20, identical=20, tokens=1.0,
+        )
+        for share, step in ((0.0, 0), (0.5, 1), (0.7, -1), (0.2, 2), (0.6, -2))
+    ]  # fmt: skip
+    cell = NoiseCell(cell="x", environment=PLACE, samples=20, repeats=tuple(repeats))
+    options = CheckOptions(bounds=BOUNDS, find_noise=lambda _: cell)
+    assert speed(baseline, queued(tmp_path, [1.3] * 3, BUSY), options).outcome == Outcome.REGRESSED
+    assert speed(baseline, queued(tmp_path, [1.01] * 3, BUSY), options).outcome == Outcome.OK
+
+
+def test_a_speed_over_other_problems_is_reported_only(tmp_path: Path) -> None:
+    """Ten problems may be slower ones than all twenty."""
+    baseline = baseline_of(runs(tmp_path, quiet(5)))
+    some = [store(tmp_path, samples(slower=9.0)[:10], record(num_documents=10)) for _ in range(3)]
+    found = speed(baseline, some)
+    assert found.outcome == Outcome.NOT_GATED and found.is_notable and "the baseline's were others" in found.reason
