@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lopa_bench.decoders.communication import Exchange
 from lopa_bench.errors import CommunicationError
+from lopa_bench.harness.distributed.meeting import reason_of
 
 # The name since torch 2.13; the old one warns there and is all that there was before.
 gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -111,7 +112,5 @@ def guarded(operation: str, who: str, call: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as problem:
-        first_line = str(problem).partition("\n")[0]
-        advice = "; a longer wait is allowed by --comm-timeout" if "timed out" in first_line.lower() else ""
         seconds = time.perf_counter() - begin
-        raise CommunicationError(f"{call} failed after {seconds:.0f} s: {first_line}{advice}") from problem
+        raise CommunicationError(f"{call} failed after {seconds:.0f} s: {reason_of(problem)}") from problem

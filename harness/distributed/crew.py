@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from lopa_bench.errors import CommunicationError
 from lopa_bench.harness.distributed.collectives import TorchCommunicator
+from lopa_bench.harness.distributed.meeting import check_all_there
 from lopa_bench.harness.distributed.mesh import World, branch_group, tensor_group
 
 if TYPE_CHECKING:
@@ -127,6 +128,11 @@ class Crew:
         self.world.store.set(f"shard/{self.number}", "1")
 
     def all_done(self) -> bool:
-        """Whether all other heads are done."""
+        """Whether all other heads are done.
+
+        Raises:
+            CommunicationError: one of the processes has failed.
+        """
+        check_all_there(self.world.store)
         others = range(1, self.spread.shape.data)
         return all(self.world.store.check([f"shard/{number}"]) for number in others)

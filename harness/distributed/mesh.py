@@ -15,6 +15,7 @@ from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup
 from lopa_bench.errors import CommunicationError, ConfigError
 from lopa_bench.harness.distributed.backends import BACKENDS
 from lopa_bench.harness.distributed.beats import Beat
+from lopa_bench.harness.distributed.meeting import reason_of, tell_left, wait_for
 from lopa_bench.harness.distributed.place import check_meeting_point
 
 if TYPE_CHECKING:
@@ -117,14 +118,14 @@ class World:
         """Wait, longer than any collective would, until all of `ranks`, of everyone if not given, have come here.
 
         Raises:
-            CommunicationError: one did not come.
+            CommunicationError: one did not come, or has failed.
         """
         ranks = range(self.size) if ranks is None else ranks
         number = self._met[what] = self._met.get(what, 0) + 1
         self.store.set(f"{what}/{number}/{self.rank}", "1")
         try:
-            self.store.wait([f"{what}/{number}/{rank}" for rank in ranks], timedelta(seconds=PATIENCE_S))
-        except RuntimeError as problem:
+            wait_for(self.store, [f"{what}/{number}/{rank}" for rank in ranks], PATIENCE_S)
+        except (RuntimeError, TimeoutError) as problem:
             raise CommunicationError(f"rank {self.rank}: not all ranks came to '{what}': {problem}") from problem
 
     @property
@@ -163,16 +164,17 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         # Processes do not start at the same moment; only from here on does waiting mean that something is wrong.
         here = [f"here/{other}" for other in range(size)]
         store.set(here[rank], f"{shape.data} x {shape.branch} x {shape.tensor}")
-        store.wait(here, timedelta(seconds=max(timeout_s, START_S)))
+        wait_for(store, here, max(timeout_s, START_S))
         _check_arrangement([bytes(store.get(other)).decode() for other in here])
         dist.init_process_group(backend.name, store=store, rank=rank, world_size=size, timeout=timeout)
         mesh = init_device_mesh(device_type, (shape.data, shape.branch, shape.tensor), mesh_dim_names=AXES)
         for axis in AXES:  # the mesh makes its groups with the backend's own timeout, half an hour for gloo
             dist.distributed_c10d._set_pg_timeout(timeout, mesh.get_group(axis))
-    except (RuntimeError, ValueError) as problem:
+    except (RuntimeError, ValueError, TimeoutError) as problem:
         where = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}" if method == "env://" else method
-        reason = str(problem).partition("\n")[0]
-        raise CommunicationError(f"rank {rank} of {size} could not join the others at {where}: {reason}") from problem
+        raise CommunicationError(
+            f"rank {rank} of {size} could not join the others at {where}: {reason_of(problem)}"
+        ) from problem
     return World(rank, size, backend.name, device, shape, mesh, store, timeout_s, Beat(rank, environment))
 
 
@@ -211,11 +213,15 @@ def _reach(host: str, port: int, timeout_s: float) -> None:
 
 @contextmanager
 def joined(shape: MeshShape, device_type: str, timeout_s: float) -> Iterator[World]:
-    """`join`, and take leave of the others at the end; after an error there is nobody to take leave of."""
+    """`join`, and take leave of the others at the end; after an error tell them that this process has left."""
     import torch.distributed as dist
 
     world = join(shape, device_type, timeout_s)
-    yield world
+    try:
+        yield world
+    except BaseException as problem:
+        tell_left(world.store, world.rank, problem)
+        raise
     dist.destroy_process_group()
 
 
