@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette without its yellow, which vanishes on white; markers tell the points apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# The place of each built-in decoder in both, the same in every figure.
+DECODER_PLACES = {"ar": 6, "vanilla": 3, "fast-dllm": 2, "d2f": 1, "lopa": 0}
 SUFFIXES = (".png", ".svg", ".pdf")
 SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
 LABEL_GAP = 7  # points between a marker and its label
@@ -49,8 +52,8 @@ def plot_accuracy_tpf(rows: Sequence[TradeOff], path: Path | str, *, title: str 
     figure = new_figure((6.4, 4.2))
     axes = figure.add_subplot()
     places = [
-        mark_trade_off(axes, point, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
-        for index, point in enumerate(points)
+        mark_trade_off(axes, point, COLOURS[index], MARKERS[index])
+        for point, index in zip(points, _looks([point.label for point in points]), strict=True)
     ]
     dress_trade_off(axes, (0.14, 0.12))
     axes.set_title(title)
@@ -58,6 +61,14 @@ def plot_accuracy_tpf(rows: Sequence[TradeOff], path: Path | str, *, title: str 
     axes.spines[["top", "right"]].set_visible(False)
     place_labels(figure, axes, [(one.label, *place) for one, place in zip(points, places, strict=True)], places)
     save_figure(figure, paths)
+
+
+def _looks(labels: Sequence[str]) -> Iterator[int]:
+    """Yield the place of each label in COLOURS and MARKERS: a decoder's own, else those that are free, in turn."""
+    taken = {DECODER_PLACES[label] for label in labels if label in DECODER_PLACES}
+    free = itertools.cycle([index for index in range(len(COLOURS)) if index not in taken])
+    for label in labels:
+        yield DECODER_PLACES[label] if label in DECODER_PLACES else next(free)
 
 
 def new_figure(size: tuple[float, float]) -> Figure:

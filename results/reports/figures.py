@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.results.jsonl import sentence_on_os_error
-from lopa_bench.results.plots import COLOURS, MARKERS
+from lopa_bench.results.plots import COLOURS, DECODER_PLACES, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _HATCHES = ("", "//", "..", "xx", "\\\\", "--", "++")
 _LINES = ("-", "--", ":", "-.")
-_OWN = {"ar": 6, "vanilla": 3, "fast-dllm": 2, "d2f": 1, "lopa": 0}
 QUOTED = "#767676"
 FORMATS = (".png", ".pdf")
 
@@ -71,8 +71,8 @@ class Skipped:
 
 def look(decoder: str, decoders: Sequence[str] = ()) -> Look:
     """Return how a decoder looks: the built-in ones always the same, others by their place among `decoders`."""
-    others = [one for one in decoders if one not in _OWN]
-    index = _OWN.get(decoder, 4 + others.index(decoder) % 2 if decoder in others else 5)
+    others = [one for one in decoders if one not in DECODER_PLACES]
+    index = DECODER_PLACES.get(decoder, 4 + others.index(decoder) % 2 if decoder in others else 5)
     return Look(COLOURS[index], MARKERS[index], _HATCHES[index])
 
 
@@ -133,7 +133,9 @@ def write(drawing: Drawing, folder: Path, style: Style) -> list[Path]:
     with settings(style):
         figure = drawing.draw(style)
         for path in paths:
-            with sentence_on_os_error("write", path):
+            with sentence_on_os_error("write", path), warnings.catch_warnings():
+                # A model's name may be in any script, and a font has not all: a box is drawn then, which will do.
+                warnings.filterwarnings("ignore", message="Glyph .* missing from")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, dpi=150, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
     return paths

@@ -6,9 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from matplotlib.colors import to_hex
 from report_cases import lopa, other
 
+from lopa_bench.results import plots
 from lopa_bench.results.reports import figures_branches
 from lopa_bench.results.reports.figures import STYLES, Drawing, look
 from lopa_bench.results.reports.runs import groups_of
@@ -45,3 +47,15 @@ def test_a_base_of_another_decoder_looks_like_that_decoder(tmp_path: Path) -> No
     looks = _looks(figure.axes[0])
     assert looks["d2f"][0] == look("d2f").colour.lower() and looks["d2f"][2] == look("d2f").marker
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {"lopa", "d2f"}
+
+
+def test_decoders_look_the_same_in_the_plot_of_the_demo_and_in_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marked = []
+    monkeypatch.setattr(plots, "mark_trade_off", lambda axes, point, *dress: marked.append(dress) or (1.0, 50.0))
+    names = ["vanilla", "mine", "lopa", "yours", "ar"]
+    plots.plot_accuracy_tpf([plots.TradeOff(name, 1.0, 0.5) for name in names], tmp_path / "plot.png")
+    for name in ("vanilla", "lopa", "ar"):
+        assert marked[names.index(name)] == (look(name).colour, look(name).marker)
+    assert len(set(marked)) == len(names)
