@@ -138,7 +138,7 @@ def convert(one: Field[Any], value: Any, config_type: type[DecoderConfig]) -> An
     Raises:
         ConfigError: it cannot be read as that type.
     """
-    kinds = _kinds(_hints(config_type)[one.name])
+    kinds = _kinds(_hints(config_type)[one.name])  # type: ignore[arg-type]  # a class is hashable, mypy asks its objects
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null") and type(None) in kinds):
         if type(None) in kinds:
             return None

@@ -7,15 +7,19 @@ from pathlib import Path
 from lopa_bench.errors import ResultsError
 from lopa_bench.harness.identity import INCIDENTAL
 from lopa_bench.results.schema import FINISHED, RunRecord
-from lopa_bench.results.store import StoredRun, read_run, run_folders
+from lopa_bench.results.store import RUN_FILE, StoredRun, read_run, run_folders
+
+_FINISHED = b'\n  "status": "finished'  # as the writer sets it; set otherwise, a run is parsed to be known as finished
 
 
 def unfinished_kin(root: Path, record: RunRecord) -> str | None:
     """Return a sentence on the newest unfinished run of the same settings that would give other answers, or None."""
     for path in reversed(run_folders(root)):
         try:
+            if _FINISHED in (path / RUN_FILE).read_bytes():
+                continue  # thousands of finished runs are passed over without being parsed
             run = read_run(path)
-        except ResultsError:
+        except (OSError, ResultsError):
             continue  # `list runs` tells of it
         if _is_kin(run, record):
             differing = differences(run.record, record)

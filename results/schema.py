@@ -104,13 +104,13 @@ class Setting(Record):
 def setting(value: Any, origin: Origin) -> Setting:
     """Return a setting, the same object for the same one: ten thousand runs of a sweep share most of theirs."""
     try:
-        return _same_setting(type(value), value, origin)
+        return _same_setting(type(value).__name__, value, origin)
     except TypeError:  # a list
         return Setting(value=value, origin=origin)
 
 
 @lru_cache(maxsize=4096)
-def _same_setting(kind: type, value: Any, origin: Origin) -> Setting:
+def _same_setting(kind: str, value: Any, origin: Origin) -> Setting:
     """`kind` tells 1 from 1.0 and True, which are equal."""
     return Setting(value=value, origin=origin)
 

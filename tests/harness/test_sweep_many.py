@@ -177,3 +177,30 @@ def test_once_keeps_values_and_errors_within_its_scope_alone(tmp_path: Path) -> 
     before = folder_state(tmp_path)
     (tmp_path / "file").write_text("text")
     assert folder_state(tmp_path) != before and folder_state(tmp_path / "absent") == ()
+
+
+def test_looking_through_finished_runs_parses_none(grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new run looks for one to go on with and for an unfinished relative, whatever else is in the folder."""
+    from lopa_bench.harness import kinship
+    from lopa_bench.results import store
+
+    root = tmp_path / "runs"
+    [one, two] = run_sweep(plan_cells(grid(task="mini-maths", decoder="lopa", branches=[1, 2])), root, name="many")
+    assert one.run is not None and two.run is not None
+    read: list[str] = []
+    parse = store.read_run
+
+    def counted(path: Path) -> Any:
+        read.append(path.name)
+        return parse(path)
+
+    monkeypatch.setattr(store, "read_run", counted)
+    monkeypatch.setattr(kinship, "read_run", counted)
+    assert store.find_resumable(root, "0" * 64) is None and read == []
+    found = store.find_resumable(root, one.run.record.fingerprint)
+    assert found is not None and read == [one.run.path.name]
+    other = one.run.record.model_copy(update={"fingerprint": "0" * 64})
+    assert kinship.unfinished_kin(root, other) is None and len(read) == 1
+    file = one.run.path / store.RUN_FILE
+    file.write_text(file.read_text().replace('"status": "finished"', '"status": "interrupted"', 1))
+    assert "cannot be gone on with" in str(kinship.unfinished_kin(root, other)) and len(read) == 2
