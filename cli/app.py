@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -145,25 +146,30 @@ class _Termination:
 
 
 def _code(arguments: list[str] | None) -> int:
+    code = 0
     try:
         returned = app(arguments, standalone_mode=False, prog_name="lopa-bench")
-        if returned == INTERRUPTED:
+        code = returned if isinstance(returned, int) else 0
+        if code == INTERRUPTED:
             raise KeyboardInterrupt
         if sys.stdout is not None:  # a caller may have closed it
             sys.stdout.flush()
-        return returned if isinstance(returned, int) else 0
+        return code
     except LopaBenchError as error:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; what was finished is stored, the same command goes on from there", INTERRUPTED)
-    except BrokenPipeError:
-        _silence()  # the reader left: no more to say, nor at exit
-        return 0
+    except (BrokenPipeError, SystemExit):  # the latter is how the libraries below end where the reader left
+        _silence()  # no more to say, nor at exit; what a command came to before is its code
+        return code
     except OSError as error:
         if not is_full_output(error):
             raise
         _silence()
         return _fail(f"the output cannot be written: {error.strerror}", 2)
+    except UnicodeEncodeError as error:
+        around = error.object[max(error.start - 20, 0) : error.end + 20]
+        return _fail(f"a text that was given is not UTF-8 and cannot be stored: ...{around!a}...", 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -178,7 +184,8 @@ def _silence() -> None:
 
 def _fail(message: str, code: int) -> int:
     one_line = " ".join(message.split())
-    typer.echo(f"lopa-bench: {one_line}", err=True)
+    with suppress(OSError):  # what cannot be said either must not change the code
+        typer.echo(f"lopa-bench: {one_line}", err=True)
     return code
 
 

@@ -142,8 +142,6 @@ def _again(times: int, runs_dir: Path) -> Again | None:
 
 
 def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, github: bool, every_gate: bool) -> None:
-    import json
-
     from lopa_bench.results.comparison import gate_output
     from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 
@@ -152,7 +150,7 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
             junit.parent.mkdir(parents=True, exist_ok=True)
         replace_file(junit, gate_output.junit(verdict))
     if format == "json":
-        typer.echo(json.dumps(gate_output.document(verdict, baseline), indent=2, ensure_ascii=False))
+        shared.print_json(gate_output.document(verdict, baseline))
     elif format == "csv":
         shared.print_table(gate_output.flat_table(verdict), format)
     elif every_gate:
@@ -162,7 +160,7 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
         shared.print_tables([gate_output.cells_table(verdict), *([failed] if failed.rows else [])], format)
     if github:
         for line in gate_output.github_lines(verdict):
-            typer.echo(line, err=format != "table")
+            shared.say(line, err=format != "table")
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:
             _add_to_summary(Path(summary), verdict)

@@ -69,15 +69,13 @@ def _counted(stored: Sequence[StoredRun], outcomes: Sequence[Outcome], count_as:
 
 
 def _print(outcomes: Sequence[Outcome], format: str, show_flips: bool, counted: Table | None) -> None:
-    import json
-
     from lopa_bench.results.comparison import compare_tables as tables
 
     if format == "json":
         document = tables.document(outcomes, with_flips=show_flips)
         if counted is not None:
             document["counted_as"] = [dict(row) for row in counted.rows]
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        shared.print_json(document)
         return
     if format == "csv" and counted is not None:
         shown = [counted]
@@ -97,7 +95,7 @@ def _print_words(outcome: Outcome, name: str, *, to_stderr: bool) -> None:
     from lopa_bench.results.comparison.compare_tables import Refusal
 
     if isinstance(outcome, Refusal):
-        typer.echo(f"{name}: not comparable: {outcome.reason}", err=True)
+        shared.say(f"{name}: not comparable: {outcome.reason}", err=True)
         return
     for line in outcome.warnings:
-        typer.echo(f"{name}: {line}", err=to_stderr)
+        shared.say(f"{name}: {line}", err=to_stderr)

@@ -70,4 +70,4 @@ def frontier(
     shared.print_table(tables.settings_table(found))
     shared.print_table(tables.aup_table(found))
     for line in tables.choice_lines(found, within):
-        typer.echo(line)
+        shared.say(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,18 +62,31 @@ def go_together(given: Mapping[str, object]) -> None:
         raise ConfigError(f"{there} needs {' and '.join(missing)} too")
 
 
+def say(line: str, *, err: bool = False) -> None:
+    """Print a line that may hold names or texts of others, each character shown and none obeyed by the terminal."""
+    from lopa_bench.results.characters import visible
+
+    _echo(visible(line), err=err)
+
+
+def _echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print a text; where nobody reads any longer the command goes on, to the exit code that it comes to."""
+    with suppress(BrokenPipeError):
+        typer.echo(text, nl=nl, err=err)
+
+
 def print_json(document: object) -> None:
     """Print JSON values to stdout."""
     import json
 
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    _echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def print_tables(tables: Sequence[Table], format: str = "table") -> None:
     """Print tables to stdout one after another; an empty line keeps each from the rows or notes of the one before."""
     for index, table in enumerate(tables):
         if index and (format in ("markdown", "latex") or (format == "table" and tables[index - 1].notes)):
-            typer.echo()
+            _echo("")
         print_table(table, format)
 
 
@@ -81,7 +95,7 @@ def print_table(table: Table, format: str = "table") -> None:
     from lopa_bench.results.tables import render
 
     if format != "table":
-        typer.echo(render(table, format), nl=False)
+        _echo(render(table, format), nl=False)
         return
     from rich.console import Console
 
@@ -91,4 +105,4 @@ def print_table(table: Table, format: str = "table") -> None:
 
         console.print(draw(table, console.width))
     else:
-        typer.echo(render(table, "table"), nl=False)
+        _echo(render(table, "table"), nl=False)

@@ -17,7 +17,9 @@ Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The 
 Task = Annotated[str | None, typer.Option("--task", help="Only the runs of this task.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The report's folder; an earlier report in it is replaced.")]
 Title = Annotated[str, typer.Option(help="The report's title.")]
-StyleName = Annotated[str, typer.Option("--style", help="Figures for screens, or for the columns of a paper.")]
+StyleName = Annotated[
+    str, typer.Option("--style", help="Figures for a screen, or for the columns of a paper: screen, paper.")
+]
 Published = Annotated[bool, typer.Option("--published", help="Set published figures beside, marked as quoted.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
 

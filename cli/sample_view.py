@@ -72,7 +72,7 @@ def _verdict(sample: SampleRecord) -> str:
 
 def _text(title: str, text: str | None, absent: str = "") -> Iterator[str]:
     """Yield a text under its title, every line marked, so that nothing in it is taken for a title."""
-    from lopa_bench.results.terminal import visible
+    from lopa_bench.results.characters import visible
 
     if text is None or text == "":
         yield f"{title}: {absent or ('none' if text is None else 'empty')}"

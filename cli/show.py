@@ -68,7 +68,7 @@ def show(
     shared.print_table(views.run_table([stored], stored.record.id), format)
     if format == "table":
         for line in views.run_lines(stored, all_settings=config):
-            typer.echo(line)
+            shared.say(line)
 
 
 def _print_sample(stored: StoredRun, sample_id: str, format: str) -> None:
@@ -81,7 +81,7 @@ def _print_sample(stored: StoredRun, sample_id: str, format: str) -> None:
         typer.echo(sample.model_dump_json(indent=2))
         return
     for line in sample_lines(stored, sample):
-        typer.echo(line)
+        shared.say(line)
 
 
 def _print_json(stored: StoredRun) -> None:

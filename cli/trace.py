@@ -71,10 +71,13 @@ def _write(shown: Replay, html: Path | None, figures: list[Path]) -> None:
 def _print(shown: Replay) -> None:
     from rich.console import Console
 
+    from lopa_bench.results import characters
     from lopa_bench.results.fillings.replay_text import coloured_answer, legend, rounds_table
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(" · ".join(f"{name} {value}" for name, value in shown.facts().items()), markup=False)
+    console.print(
+        characters.visible(" · ".join(f"{name} {value}" for name, value in shown.facts().items())), markup=False
+    )
     console.print()
     few_colours = console.color_system in ("standard", "windows")
     console.print(coloured_answer(shown, few_colours=few_colours))

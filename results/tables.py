@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lopa_bench.errors import ConfigError, nearest
+from lopa_bench.results.characters import escape_latex, escape_markdown, visible
 
 Value = str | int | float | bool | None
 Row = Mapping[str, Value]
@@ -22,30 +23,6 @@ Format = Literal["table", "json", "csv", "markdown", "latex"]
 
 MISSING = "—"
 UNDEFINED = "n/a"
-
-LATEX_ESCAPES = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "_": r"\_",
-        "%": r"\%",
-        "&": r"\&",
-        "$": r"\$",
-        "#": r"\#",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        "Δ": r"$\Delta$",
-        "τ": r"$\tau$",
-        "≤": r"$\leq$",
-        "≥": r"$\geq$",
-        "→": r"$\rightarrow$",
-        "\n": " ",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -147,20 +124,14 @@ def to_markdown(table: Table) -> str:
 def to_latex(table: Table) -> str:
     """Return a booktabs tabular, the best in bold, title and notes as comments around it."""
     layout = "".join("r" if is_numeric(table, column) else "l" for column in table.columns)
-    lines = [f"% {line}" for line in table.title.splitlines()]
+    lines = [f"% {line}" for line in visible(table.title).splitlines()]
     lines += [rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
     lines += [_latex_line([escape_latex(column.title) for column in table.columns]), r"\midrule"]
     for cells in cell_rows(table):
         lines.append(_latex_line(list(map(_latex_cell, cells))))
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [f"% {line}" for note in table.notes for line in note.splitlines()]
+    lines += [f"% {line}" for note in table.notes for line in visible(note).splitlines()]
     return "\n".join(lines) + "\n"
-
-
-def escape_latex(text: str) -> str:
-    """Return `text` with everything LaTeX would read as a command made literal."""
-    escaped = text.translate(LATEX_ESCAPES)
-    return "{[}" + escaped[1:] if escaped.startswith("[") else escaped  # `\\ [` would be read as a length
 
 
 def show(row: Row, column: Column) -> str:
@@ -217,11 +188,6 @@ def _number(value: Value, column: Column) -> str:
     scaled = value * column.scale if column.scale != 1 else value
     sign = "+" if column.signed else ""
     return f"{scaled:{sign}}" if column.digits is None else f"{scaled:{sign}.{column.digits}f}"
-
-
-def escape_markdown(text: str) -> str:
-    """Return `text` with what would end a cell or set it in bold made literal, on one line."""
-    return text.replace("\\", "\\\\").replace("|", r"\|").replace("*", r"\*").replace("\n", " ")
 
 
 def markdown_cell(cell: Cell) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lopa_bench.results.characters import visible
 from lopa_bench.results.tables import Cell, Table, cell_rows, is_numeric
 
 if TYPE_CHECKING:
@@ -22,13 +23,12 @@ PROSE = 24
 """Texts up to this length are not wrapped; longer ones get at least so much room."""
 MOST_TURNED = 3
 """Rows up to which a table may be turned on its side."""
-COMMANDS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
-"""Characters that a terminal obeys instead of showing them, and how they are written."""
 
 
 def draw(table: Table, width: int | None = None) -> RenderableType:
     """Return `table` for a rich console of `width` characters, the best in bold; None is as wide as it takes."""
     cells = [[replace(cell, text=visible(cell.text)) for cell in row] for row in cell_rows(table)]
+    table = replace(table, title=visible(table.title), notes=list(map(visible, table.notes)))
     natural = [_longest(column.title, *(row[i].text for row in cells)) for i, column in enumerate(table.columns)]
     if width is None or sum(natural) + 3 * len(natural) <= width:
         return _grid(table, cells)
@@ -39,11 +39,6 @@ def draw(table: Table, width: int | None = None) -> RenderableType:
     if 0 < len(cells) <= MOST_TURNED and (turned := _turned(table, cells, width)) is not None:
         return turned
     return _listed(table, cells)
-
-
-def visible(text: str) -> str:
-    """Return a text that a model may have written with every character shown and none obeyed by the terminal."""
-    return text.translate(COMMANDS)
 
 
 def _longest(*texts: str) -> int:

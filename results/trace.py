@@ -9,7 +9,6 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, model_validator
 
 from lopa_bench.results.schema import Record, SampleRecord
 
-
 MOST_SLOTS = 1 << 20  # no answer is as long, and a figure draws every slot
 Slot = Annotated[int, Field(ge=0, lt=MOST_SLOTS)]
 

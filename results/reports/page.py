@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.results.characters import escape_latex, escape_markdown, visible
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.reports.figures import Style
 from lopa_bench.results.reports.tables import ReportTable
@@ -19,8 +20,6 @@ from lopa_bench.results.tables import (
     Row,
     Table,
     cell_rows,
-    escape_latex,
-    escape_markdown,
     is_numeric,
     markdown_cell,
 )
@@ -85,7 +84,7 @@ def _fill(name: str, report: Report, *, escapes: bool, **more: Any) -> str:
     environment.filters |= {"latex": _latex, "markdown": escape_markdown, "cell": markdown_cell, "marked": _marked}
     tips = _tips(report)
     tables = [page_table(one, tips) for one in report.all_tables]
-    return environment.from_string(source).render(
+    page = environment.from_string(source).render(
         report=report,
         first=[one for one in tables if one.name in FIRST],
         middle=[one for one in tables if one.name not in (*FIRST, *LAST, "runs", "definitions")],
@@ -93,6 +92,7 @@ def _fill(name: str, report: Report, *, escapes: bool, **more: Any) -> str:
         sources=lambda one: sources(one.refs, one.metrics, tips),
         **more,
     )
+    return visible(page)
 
 
 def _latex(text: str) -> str:

@@ -168,6 +168,7 @@ def _make_room(out: Path) -> None:
                 shutil.rmtree(out / name, ignore_errors=True)
     with sentence_on_os_error("make", out):
         (out / TABLES).mkdir(parents=True, exist_ok=True)
+    replace_file(out / INDEX, b'{"unfinished": true}\n')  # a kill from here on leaves what the next report may replace
 
 
 def _write_table(one: ReportTable, report: Report, folder: Path) -> list[Path]:

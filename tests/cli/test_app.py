@@ -210,6 +210,44 @@ def test_a_full_disk_behind_stdout_is_one_sentence() -> None:
     assert (done.returncode, done.stderr) == (2, "lopa-bench: the output cannot be written: No space left on device\n")
 
 
+def test_a_gate_s_code_is_its_own_though_nobody_reads(tmp_path: Path) -> None:
+    store(tmp_path / "runs")
+    program = [sys.executable, "-m", "lopa_bench.cli.app"]
+    where = ["--runs-dir", str(tmp_path / "runs")]
+    baseline = str(tmp_path / "baseline.json")
+    subprocess.run([*program, "baseline", "accept", "1", "--why", "x", "--out", baseline, *where], check=True)
+    store(tmp_path / "runs", [more_work(one, 2) for one in samples()])
+    for more in ([], ["--json"]):
+        ours, theirs = os.pipe()
+        os.close(ours)
+        done = subprocess.run([*program, "check", "-b", baseline, *where, *more], stdout=theirs, stderr=subprocess.PIPE)
+        os.close(theirs)
+        assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_full_disk_behind_stderr_changes_no_code(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full is Linux's")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "lopa_bench.cli.app", "show", "--runs-dir", str(tmp_path)]
+        assert subprocess.run(command, stderr=full).returncode == 2
+
+
+def test_what_is_not_utf8_is_a_sentence(lopa_bench: Any, tmp_path: Path) -> None:
+    store(tmp_path / "runs")
+    outcome = lopa_bench("baseline", "accept", "1", "--why", "caf\udce9", "--out", str(tmp_path / "baseline.json"))
+    assert outcome.code == 2 and "is not UTF-8 and cannot be stored" in outcome.err
+    assert not (tmp_path / "baseline.json").exists()
+
+
+def test_no_name_commands_the_terminal(lopa_bench: Any, tmp_path: Path) -> None:
+    for branches in (1, 8):
+        store(tmp_path / "runs", run=record(options={"branches": branches, "x": "\x1b[2J\a\u202e"}, title="\x1b]0;"))
+    for words in (["show", "1", "--config"], ["frontier", "1", "2"], ["compare", "1", "2"], ["show", "1", "--samples"]):
+        outcome = lopa_bench(*words)
+        assert outcome.code == 0 and not set("\x1b\a\u202e") & set(outcome.out + outcome.err), words
+
+
 def test_a_damaged_run_is_listed_with_the_others(lopa_bench: Any, tmp_path: Path) -> None:
     for edit in (None, lambda text: "{garbage}\n" + text):
         store(tmp_path / "runs", edit=edit)

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from lopa_bench.cli import app as program
 from lopa_bench.cli.options import OUTPUT
-from lopa_bench.results.tables import LATEX_ESCAPES
+from lopa_bench.results.characters import LATEX_ESCAPES
 
 FORMATS = ("json", "csv", "markdown", "latex")
 # Commands that print no table, or none that is a result: what they print instead.
@@ -120,11 +120,11 @@ def cells(text: str, is_latex: bool) -> list[list[list[str]]]:
 
 
 def plain_markdown(text: str) -> str:
-    return re.sub(r"\\([|*\\])", r"\1", re.sub(r"^\*+(.+?)(?<!\\)\*+$", r"\1", text)).strip()
+    return re.sub(r"\\([|*<\\])", r"\1", re.sub(r"^\*+(.+?)(?<!\\)\*+$", r"\1", text)).strip()
 
 
 def plain_latex(text: str) -> str:
-    text = re.sub(r"^\\text(?:bf|it)\{(.*)\}$", r"\1", text).replace("{[}", "[")
+    text = re.sub(r"^\\text(?:bf|it)\{(.*)\}$", r"\1", text).replace("{[}", "[").replace("-{}-", "--")
     for sign, escape in sorted(LATEX_ESCAPES.items(), key=lambda pair: -len(str(pair[1]))):
         text = text.replace(str(escape), chr(sign)) if str(escape).strip() else text
     return text.strip()

@@ -21,6 +21,7 @@ from lopa_bench.results.writer import create_run, reopen_run
 
 TEXT_LENGTH = 300_000  # long, so that kills land in the middle of a write
 TRACE_LENGTH = 2000
+PLACES = tuple(range(TRACE_LENGTH))
 
 
 def write_for_ever(root: Path, confirm: int) -> None:

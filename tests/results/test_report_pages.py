@@ -19,7 +19,7 @@ from lopa_bench.results.reports.report import Report, make_report, write_report
 from lopa_bench.results.reports.tables import Quote
 from lopa_bench.results.tables import Column, Table, show, to_latex, to_markdown
 
-SPECIAL = "a_b & 50% #1 {x} ~ ^ \\ $y$"
+SPECIAL = "a_b & 50% #1 {x} ~ ^ \\ $y$ \u6f22\x1b<b>"
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +142,10 @@ def test_names_are_escaped_in_each_language(folder: Path) -> None:
         r"\}"
     )
     assert "a_b &amp; 50% #1" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "\\texttt{U+6F22}\\textbackslash{}x1b\\textless{}b" in document
+    assert "\u6f22\\x1b\\<b>" in (folder / "report.md").read_text(encoding="utf-8")
+    for path in (*folder.glob("report.*"), *folder.glob("tables/*.tex")):
+        assert "\x1b" not in path.read_text(encoding="utf-8"), path
 
 
 @pytest.mark.slow
@@ -205,6 +209,17 @@ def test_the_same_runs_give_the_same_figures_and_a_report_replaces_nothing_but_a
     with pytest.raises(ResultsError, match="is a file"):
         write_report(report, tmp_path / "mine" / "thesis.tex")
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_report_that_was_stopped_is_replaced(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("lopa_bench.results.reports.report.write", stopped)
+        write_report(report, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == {"unfinished": True}
+    assert write_report(report, tmp_path / "out")
 
 
 def test_no_run_is_no_report() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.results.tables import FORMATS, Column, Table, best_rows, escape_latex, render
+from lopa_bench.results.characters import escape_latex
+from lopa_bench.results.tables import FORMATS, Column, Table, best_rows, render
 
 NAME = Column("name", "decoder")
 TPF = Column("tpf", "TPF", digits=2, direction="higher")
@@ -97,7 +98,10 @@ def test_latex_escapes() -> None:
     assert escape_latex(r"_ % & $ # { } ~ ^ \ ") == (
         r"\_ \% \& \$ \# \{ \} \textasciitilde{} \textasciicircum{} \textbackslash{} "
     )
-    assert escape_latex("[a]") == "{[}a]"
+    assert (escape_latex("[a]"), escape_latex("*a")) == ("{[}a]", "{*}a"), "behind a line's end they are commands"
+    assert escape_latex("--tpf a---b") == "-{}-tpf a-{}-{}-b"
+    assert escape_latex("a↵b… 漢") == r"a$\hookleftarrow$b\ldots{} \texttt{U+6F22}"
+    assert escape_latex("\r\x1b[0m\u202e") == r"\textbackslash{}x0d\textbackslash{}x1b[0m\textbackslash{}u202e"
     assert escape_latex("τ ≥ 0.9 → Δ") == r"$\tau$ $\geq$ 0.9 $\rightarrow$ $\Delta$"
 
 
@@ -108,7 +112,7 @@ def test_latex_rows_keep_their_cells_whatever_the_name(name: str) -> None:
     assert row.endswith(" & 1.00 \\\\\n")
     cell = row.removesuffix(" & 1.00 \\\\\n")
     commands = r"\\textbackslash\{\}|\\textasciitilde\{\}|\\textasciicircum\{\}|\\textless\{\}|\\textgreater\{\}"
-    assert not re.search(r"[_%&$#{}~^\\]", re.sub(commands + r"|\\textbar\{\}|\{\[\}|\\[_%&$#{}]", "", cell))
+    assert not re.search(r"[_%&$#{}~^\\]", re.sub(commands + r"|\\textbar\{\}|\{[\[*]\}|-\{\}-|\\[_%&$#{}]", "", cell))
 
 
 def test_markdown_cells_cannot_break_the_row() -> None:
