@@ -232,7 +232,7 @@ def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
     if peak := peak_line(run.samples, record.environment.device):
         yield peak
     chosen = [name for name, one in record.configuration.items() if all_settings or one.origin != "default"]
-    yield "settings:" if all_settings else "settings that are not defaults (--config shows all):"
+    yield "settings:" if all_settings else "settings that were given (--config shows all):"
     yield from setting_lines(record.configuration, chosen)
 
 

@@ -60,7 +60,7 @@ def common_problems(runs: Sequence[StoredRun], metric: Metric) -> tuple[tuple[st
     """
     tasks = sorted({run.record.task.name for run in runs})
     if len(tasks) > 1:
-        raise NotComparable(f"a front needs runs of one task, found {', '.join(tasks)}")
+        raise NotComparable(f"a front needs runs of one task, found {', '.join(tasks)}; --task chooses one")
     for run in runs[1:]:
         require_same_task(runs[0].record, run.record)
         obstacle = speed_obstacle(runs[0].record, run.record) if metric.unit == "tokens/s" else None

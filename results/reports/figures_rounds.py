@@ -30,7 +30,7 @@ def tokens_per_round(traced: Sequence[Traced], no_traces: str) -> Drawing | Skip
         "Slots that a round fills: mean over answers (line) and the middle half of them (band, from lower to upper "
         f"quartile). Faint: rounds that less than {FEW:.0%} of the answers reach. Runs are chosen by setting: one of "
         "each decoder, LoPA with the fewest and the most branches. After Figure 5 of the LoPA paper, which leaves the "
-        "lookahead's own token out; here it counts."
+        "lookahead's own token out; here it counts. Rounds are counted from 0."
     )
     return Drawing(ROUNDS_NAME, ROUNDS_TITLE, caption, _refs(shown), (), lambda style: _draw_rounds(style, shown))
 
@@ -43,7 +43,7 @@ def fill_order(traced: Sequence[Traced], no_traces: str) -> Drawing | Skipped:
     caption = (
         "Share of answers that filled a slot (across) in a round (down): a thin diagonal is left to right, one slot a "
         "round; a steep block is many slots at once. Darker is more, by the root of the share and up to each panel's "
-        "darkest field. The number is Kendall's tau of position and round, 1 for left to right."
+        "darkest field, both counted from 0. The number is Kendall's tau of position and round, 1 for left to right."
     )
     return Drawing(ORDER_NAME, ORDER_TITLE, caption, _refs(shown), (), lambda style: _draw_order(style, shown))
 
@@ -78,7 +78,7 @@ def _rounds_of(axes: Axes, one: Traced, decoders: Sequence[str]) -> None:
     common = [row for row in rows if row.n >= FEW * rows[0].n]
     rest = rows[max(len(common) - 1, 0) :]
     for part, strength in ((common, 1.0), (rest, 0.35)):
-        places = [row.index + 1 for row in part]
+        places = [row.index for row in part]
         low, high = [row.filled_low for row in part], [row.filled_high for row in part]
         axes.fill_between(places, low, high, color=dress.colour, alpha=0.28 * strength, linewidth=0)
         axes.plot(places, [row.filled_mean for row in part], color=dress.colour, alpha=strength, linewidth=1.6)
@@ -109,7 +109,7 @@ def _draw_order(style: Style, shown: dict[str, list[Traced]]) -> Figure:
 
 def _extent(shares: object) -> tuple[float, float, float, float]:
     rounds, slots = shares.shape  # type: ignore[attr-defined]
-    return (0.5, slots + 0.5, rounds + 0.5, 0.5)
+    return (-0.5, slots - 0.5, rounds - 0.5, -0.5)  # both are counted from 0, as traces count them
 
 
 def _title(axes: Axes, one: Traced, more: str = "") -> None:

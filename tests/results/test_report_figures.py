@@ -11,10 +11,12 @@ from matplotlib.colors import to_hex
 from report_cases import lopa, other
 
 from lopa_bench.results import plots
-from lopa_bench.results.reports import figures_branches
+from lopa_bench.results.fillings.fill_order import RoundRow
+from lopa_bench.results.reports import figures_branches, figures_rounds
 from lopa_bench.results.reports.figures import STYLES, Drawing, look
 from lopa_bench.results.reports.runs import groups_of
 from lopa_bench.results.reports.series import series_of
+from lopa_bench.results.trace import RoundRecord, TraceRecord
 
 
 def _traced(task: str, branches: int) -> Any:
@@ -47,6 +49,26 @@ def test_a_base_of_another_decoder_looks_like_that_decoder(tmp_path: Path) -> No
     looks = _looks(figure.axes[0])
     assert looks["d2f"][0] == look("d2f").colour.lower() and looks["d2f"][2] == look("d2f").marker
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {"lopa", "d2f"}
+
+
+def test_rounds_and_slots_are_counted_as_traces_count_them() -> None:
+    rows = [RoundRow(index, 4, 0.5, 1.0, 1.0, 1.0, 1.0) for index in range(3)]
+    order = SimpleNamespace(tau=1.0)
+    entry = SimpleNamespace(decoder="d2f", branches=None, ref="R1", words="d2f")
+    rounds = tuple(RoundRecord(index=index, positions=(index,), tokens=(5,)) for index in range(3))
+    one = SimpleNamespace(
+        task="t",
+        entry=entry,
+        analysis=SimpleNamespace(rounds=rows, order=order),
+        traces=[TraceRecord(id="a", rounds=rounds)],
+    )
+    drawn = figures_rounds.tokens_per_round([one], "")
+    assert isinstance(drawn, Drawing)
+    lines = drawn.draw(STYLES["screen"]).axes[0].get_lines()
+    assert list(lines[0].get_xdata()) == [0, 1, 2]
+    placed = figures_rounds.fill_order([one], "")
+    assert isinstance(placed, Drawing)
+    assert placed.draw(STYLES["screen"]).axes[0].images[0].get_extent() == [-0.5, 2.5, 2.5, -0.5]
 
 
 def test_decoders_look_the_same_in_the_plot_of_the_demo_and_in_reports(
