@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import store
+from stored import more_work, record, samples, store
 
 from lopa_bench.cli import app as program
 
