@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lopa_bench.errors import ConfigError
 from lopa_bench.models.config import ModelConfig
-from lopa_bench.models.network import Transformer
+from lopa_bench.models.network import Layer, Transformer
 from lopa_bench.models.shared_steps import Exchange, SharedSteps
 
 COLUMN = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
@@ -202,8 +202,9 @@ def exchanges_of(network: Transformer, num_rows: int) -> list[Exchange]:
     whole = Exchange(True, (num_rows, network.config.hidden_size), dtype)
     found = [whole]
     for layer in network.layers:
+        assert isinstance(layer, Layer)
         for projection in (layer.attention.o_proj, layer.mlp.down_proj):
-            if projection.gathers_scales:
+            if getattr(projection, "gathers_scales", False):
                 found.append(Exchange(False, (num_rows, 1), torch.float32))
             found.append(whole)
     return found

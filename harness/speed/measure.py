@@ -139,7 +139,7 @@ def measure_pair(config: ModelConfig, dtype: str, device: str, shape: RoundShape
 
 
 def _pair_of(found: Mapping[str, Any]) -> Pair:
-    rates = {
+    rates: dict[str, Any] = {
         name: {int(size): rate for size, rate in one.items()} if isinstance(one, dict) else one
         for name, one in found["machine"].items()
     }
