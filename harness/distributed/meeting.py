@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lopa_bench.errors import CommunicationError
 
 if TYPE_CHECKING:
     from torch.distributed import Store
 
+T = TypeVar("T")
 LEFT = "left"
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.2
 
@@ -33,6 +36,29 @@ def wait_for(store: Store, keys: Sequence[str], timeout_s: float) -> None:
             raise TimeoutError(f"rank {late.rpartition('/')[2]} did not come within {timeout_s:g} s")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def within(make: Callable[[], T], timeout_s: float, otherwise: str) -> T:
+    """Return what `make` gives, off the main thread, so that a wait within the engine hears Ctrl-C and ends in time.
+
+    Raises:
+        RuntimeError: it took longer, in the words of `otherwise`; or whatever `make` raised.
+    """
+    found: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(make())
+        except BaseException as problem:
+            found.set_exception(problem)
+
+    threading.Thread(target=work, name="engine", daemon=True).start()
+    deadline = time.monotonic() + timeout_s
+    while not found.done():
+        if time.monotonic() > deadline:
+            raise RuntimeError(otherwise)
+        time.sleep(SHORTEST_PAUSE_S)
+    return found.result()
 
 
 def reason_of(problem: BaseException) -> str:

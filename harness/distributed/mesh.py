@@ -15,7 +15,7 @@ from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup
 from lopa_bench.errors import CommunicationError, ConfigError
 from lopa_bench.harness.distributed.backends import BACKENDS
 from lopa_bench.harness.distributed.beats import Beat
-from lopa_bench.harness.distributed.meeting import reason_of, tell_left, wait_for
+from lopa_bench.harness.distributed.meeting import reason_of, tell_left, wait_for, within
 from lopa_bench.harness.distributed.place import check_meeting_point
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ AXES = ("dp", "bp", "tp")
 RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
 START_S = 120.0
 REACH_PAUSE_S = 0.2
+REACH_MARGIN_S = 3.0  # torch's own timeout, which says more, comes first
 MOST_TIMEOUT_S = 7 * 86_400.0  # the engine counts milliseconds in 32 bits
 PATIENCE_S = 3600.0
 """For what takes one process much longer than another: starting, reading weights, judging programs."""
@@ -194,7 +195,14 @@ def _store(method: str, rank: int, size: int, timeout: timedelta) -> torch.distr
 
     if method == "env://" and rank > 0 and {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
         _reach(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout.total_seconds())
-    store, _, _ = next(dist.rendezvous(method, rank, size, timeout=timeout))
+
+    def meet() -> torch.distributed.Store:
+        store, _, _ = next(dist.rendezvous(method, rank, size, timeout=timeout))
+        return store
+
+    # Whoever holds the port need not be of this job, and may never answer.
+    longest = timeout.total_seconds() + REACH_MARGIN_S
+    store = within(meet, longest, f"whoever listens there does not answer as rank 0 of this job after {longest:g} s")
     return dist.PrefixStore("lopa-bench", store)
 
 

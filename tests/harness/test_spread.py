@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -199,3 +201,16 @@ def test_a_port_where_nobody_listens_is_one_sentence() -> None:
             patch.setenv(name, value)
         join(MeshShape(1, 2, 1), "cpu", 0.5, place)
     assert "rank 1 of 2 could not join the others at 127.0.0.1:9: nobody listens there" in str(refused.value)
+
+
+def test_a_port_of_another_program_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lopa_bench.harness.distributed.mesh.REACH_MARGIN_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = str(stranger.getsockname()[1])
+        place = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for name, value in place.items():
+            monkeypatch.setenv(name, value)
+        begin = time.monotonic()
+        with pytest.raises(CommunicationError, match=f"rank 1 of 2 could not join the others at 127.0.0.1:{port}: "):
+            join(MeshShape(1, 2, 1), "cpu", 0.5, place)
+        assert time.monotonic() - begin < 30
