@@ -16,6 +16,10 @@ from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import Column, Table
 
 
+MOST_EFFICIENT = 1.1
+"""An efficiency that is worth a word."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScalingPoint:
     """One run among those of its settings.
@@ -167,4 +171,10 @@ def _told(one: Scaling) -> list[str]:
         if point.num_different
     ]
     slower = [point for point in one.points if point.devices > fewest.devices and point.speed_up < 1]
-    return told + [f"{point.label}: slower than {fewest.label}, {point.speed_up:.2f}x" for point in slower]
+    told += [f"{point.label}: slower than {fewest.label}, {point.speed_up:.2f}x" for point in slower]
+    return told + [
+        f"{point.label}: {point.efficiency:.0%} of what perfect scaling gives; caches that hold a smaller share can do "
+        f"that, and so can other work during the run on {fewest.label}"
+        for point in one.points
+        if point.efficiency > MOST_EFFICIENT
+    ]

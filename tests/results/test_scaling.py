@@ -55,6 +55,12 @@ def test_only_answers_that_all_have_are_compared(tmp_path: Path) -> None:
     [found] = scaling([on(tmp_path, times(9)), on(tmp_path, times(4, 0.5), bp=2)])
     assert [point.samples for point in found.points] == [4, 4]
     assert found.points[1].speed_up == pytest.approx(2.0)
+    assert "perfect scaling" not in render(scaling_table(found))
+
+
+def test_more_than_perfect_is_told(tmp_path: Path) -> None:
+    [found] = scaling([on(tmp_path, times(4)), on(tmp_path, times(4, 0.4), bp=2)])
+    assert "branches 2: 125% of what perfect scaling gives" in render(scaling_table(found))
 
 
 def test_other_answers_are_told(tmp_path: Path) -> None:
