@@ -15,7 +15,6 @@ from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import Column, Table
 
-
 MOST_EFFICIENT = 1.1
 """An efficiency that is worth a word."""
 
