@@ -120,7 +120,7 @@ def _side_by_side(long: Table, key: str, value: str, title: str, missing: float 
     short = short_runs(runs)
     keys = dict.fromkeys(row[key] for row in long.rows)
     ordered = sorted(keys, key=lambda one: one if isinstance(one, int) else 0)  # words keep their order
-    rows: list[Row] = [{key: one, **dict.fromkeys(runs, missing)} for one in ordered]
+    rows: list[dict[str, Value]] = [{key: one, **dict.fromkeys(runs, missing)} for one in ordered]
     places = {one: rows[index] for index, one in enumerate(ordered)}
     for row in long.rows:
         places[row[key]][str(row["run"])] = row[value]
