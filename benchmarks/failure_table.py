@@ -91,6 +91,8 @@ def trial(fault: Fault, folder: Path, resume_with: int | None = None) -> Outcome
     arguments = [*words(fault, root), "--devices", str(fault.devices), "--tensor-parallel", str(fault.tensor)]
     code, sentence = _launched(fault, arguments, fault.devices, folder)
     ended = time.monotonic()
+    if not (folder / "fault").exists():
+        return Outcome(0.0, code, sentence, (f"ended before the fault, with {code}: {sentence or 'no word'}",))
     began = float((folder / "fault").read_text())
     if fault.kind == "orphan":
         time.sleep(2.0)
