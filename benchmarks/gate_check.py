@@ -2,7 +2,7 @@
 
 Of each decoder on each mini task: a run, its noise floor, a baseline accepted from it; then clean repeats, which must
 raise no alarm, and one injected fault of each kind, which must. Every verdict is that of the commands themselves, by
-exit code and by the gate that they name. Exit 1 when a promise is broken.
+exit code and by the gate that they name. Exit 1 when a promise is broken; when stopped, what was tried is printed.
 
 Faults that a program can have are put into the decoder, by a wrapper of its `_rounds`, and run to the end:
 
@@ -22,21 +22,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
+import itertools
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gate_faults import busy_machine, damaged, failing, lucky, more_rounds, slower, wrapped
+from gate_faults import busy_machine, call, damaged, failing, lucky, more_rounds, slower, wrapped
 
-from lopa_bench.cli import app as program
-from lopa_bench.cli.app import INTERRUPTED, TERMINATED
+from lopa_bench.cli.app import INTERRUPTED
 from lopa_bench.harness.demo import DECODERS, TASKS
 from lopa_bench.harness.loaded_models import models_kept
 from lopa_bench.results.comparison.baseline import cell_name
@@ -66,20 +65,6 @@ class Trial:
     seen: int
     kept: bool
     words: str
-
-
-def call(*words: str) -> tuple[int, str, str]:
-    """Run a command of the program in this process; its exit code, stdout and stderr."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            program.main(list(words))
-        except SystemExit as end:
-            code = int(end.code or 0)
-            if code in (INTERRUPTED, TERMINATED):
-                raise KeyboardInterrupt from None
-            return code, out.getvalue(), err.getvalue()
-    raise AssertionError("a command always ends by an exit code")
 
 
 class Cell:
@@ -257,6 +242,21 @@ def notes(cells: Sequence[Cell], times: int) -> list[str]:
     return lines
 
 
+def tried_cells(folder: Path, asked: argparse.Namespace) -> Iterator[Cell]:
+    """Yield each cell when all has been tried with it."""
+    for decoder, task in itertools.product(asked.decoder or DECODERS, asked.task or TASKS):
+        cell = Cell(folder / f"{task}-{decoder}", task, decoder, asked.limit, asked.repeats)
+        start = time.monotonic()
+        cell.accept()
+        cell.repeat(asked.times)
+        cell.inject()
+        cell.unlike()
+        broken = sum(not one.kept for one in cell.trials)
+        words = f"{task} {decoder}: {len(cell.trials)} trials, {broken} broken"
+        print(f"{words}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+        yield cell
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", type=int, default=4, help="problems of each run")
@@ -266,21 +266,13 @@ def main() -> int:
     parser.add_argument("--task", action="append", choices=TASKS, help="this one alone; may repeat")
     parser.add_argument("--json", action="store_true", help="print every trial as JSON")
     asked = parser.parse_args()
-    cells = []
-    with tempfile.TemporaryDirectory() as folder, models_kept():
-        for decoder in asked.decoder or DECODERS:
-            for task in asked.task or TASKS:
-                cell = Cell(Path(folder) / f"{task}-{decoder}", task, decoder, asked.limit, asked.repeats)
-                start = time.monotonic()
-                cell.accept()
-                cell.repeat(asked.times)
-                cell.inject()
-                cell.unlike()
-                cells.append(cell)
-                broken = sum(not one.kept for one in cell.trials)
-                words = f"{task} {decoder}: {len(cell.trials)} trials, {broken} broken"
-                print(f"{words}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-        lines = notes(cells, asked.times)
+    cells: list[Cell] = []
+    with tempfile.TemporaryDirectory() as folder, models_kept(), contextlib.suppress(KeyboardInterrupt):
+        for cell in tried_cells(Path(folder), asked):
+            cells.append(cell)
+            lines = notes(cells, asked.times)
+    if not cells:
+        return INTERRUPTED
     trials = [one for cell in cells for one in cell.trials]
     if asked.json:
         print(json.dumps({"trials": [asdict(one) for one in trials], "notes": lines}, indent=2))

@@ -1,8 +1,10 @@
-"""The faults that `gate_check.py` puts into a decoder, into the machine, and into what is stored."""
+"""The faults that `gate_check.py` puts into a decoder, the machine and what is stored; the program called."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import itertools
 import os
 import subprocess
@@ -11,6 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import typer.main
+
+from lopa_bench.cli import app as program
+from lopa_bench.cli.app import INTERRUPTED, TERMINATED
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.registry import decoder_type
 from lopa_bench.decoders.rounds import Round
@@ -18,6 +24,21 @@ from lopa_bench.errors import DecodeError
 from lopa_bench.results.schema import SampleRecord
 
 Wrapper = Callable[[Iterator[Any], Canvas], Iterator[Any]]
+typer.main.get_command = functools.cache(typer.main.get_command)  # built once, not at each of hundreds of calls
+
+
+def call(*words: str) -> tuple[int, str, str]:
+    """Run a command of the program in this process; its exit code, stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            program.main(list(words))
+        except SystemExit as end:
+            code = int(end.code or 0)
+            if code in (INTERRUPTED, TERMINATED):
+                raise KeyboardInterrupt from None
+            return code, out.getvalue(), err.getvalue()
+    raise AssertionError("a command always ends by an exit code")
 
 
 @contextlib.contextmanager

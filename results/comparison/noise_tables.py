@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from statistics import median
 
 from lopa_bench.results.comparison.compare import NOISE_LEVEL
+from lopa_bench.results.comparison.load import LIKE_QUEUE
 from lopa_bench.results.comparison.noise import FEWEST_REPEATS, Agreement, NoiseCell, SpeedBand, log_spread
 from lopa_bench.results.rows import metric_column
 from lopa_bench.results.tables import Column, Row, Table
+
+ENOUGH_REPEATS = 5  # with fewer the band is so wide that more of them are advised
 
 
 def noise_table(cell: NoiseCell, stored: Agreement | None = None) -> Table:
@@ -52,15 +55,19 @@ def sentences(cell: NoiseCell) -> tuple[str, ...]:
         )
     if cell.accuracy_spread is not None:
         lines.append(f"accuracy: {min(cell.accuracies):.1%} to {max(cell.accuracies):.1%} over all runs")
-    return (*lines, *_speed(cell.speeds))
+    lines += _speed(cell.speeds)
+    if max((one.repeat.queued or 0.0 for one in cell.repeats), default=0.0) > LIKE_QUEUE:
+        lines += _speed(cell.unhindered, "without the time in which there was no processor, tokens/s")
+    return tuple(lines)
 
 
-def _speed(speeds: Sequence[float]) -> list[str]:
+def _speed(speeds: Sequence[float], what: str = "tokens/s") -> list[str]:
     spread = log_spread(speeds)
     if spread is None:
         return []
-    line = f"tokens/s: median {median(speeds):.1f}, {min(speeds):.1f} to {max(speeds):.1f} in {len(speeds)} repeats"
+    line = f"{what}: median {median(speeds):.1f}, {min(speeds):.1f} to {max(speeds):.1f} in {len(speeds)} repeats"
     if len(speeds) < FEWEST_REPEATS:
         return [f"{line}; it takes {FEWEST_REPEATS} repeats to say what two equal runs may differ by"]
     factor = SpeedBand(spread, len(speeds)).factor(NOISE_LEVEL)
-    return [f"{line}; two equal runs may differ {factor:.2f}-fold ({NOISE_LEVEL:.0%} of such pairs)"]
+    more = "" if len(speeds) >= ENOUGH_REPEATS else f"; {ENOUGH_REPEATS} repeats would narrow that down"
+    return [f"{line}; two equal runs may differ {factor:.2f}-fold ({NOISE_LEVEL:.0%} of such pairs){more}"]

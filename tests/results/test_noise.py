@@ -124,6 +124,19 @@ def test_a_repeat_carries_the_run_s_figures() -> None:
     assert found.tokens_per_second == pytest.approx(sum(60 + i % 7 for i in range(20)) / (4 * (0.02 * 5 + 1.0 + 0.1)))
 
 
+def test_the_table_says_how_far_speeds_differ_without_the_time_that_other_work_took() -> None:
+    repeats = [
+        one.model_copy(update={"repeat": one.repeat.model_copy(update={"unhindered": 400 + index, "queued": queued})})
+        for index, (one, queued) in enumerate(zip(cell(400, 200, 100).repeats, (0.0, 0.5, 0.75), strict=True))
+    ]
+    table = noise_table(cell(400, 200, 100).model_copy(update={"repeats": tuple(repeats)}))
+    assert [row["queued"] for row in table.rows] == [0.0, 0.5, 0.75]
+    assert table.notes[-1].startswith(
+        "without the time in which there was no processor, tokens/s: median 401.0, 400.0 to"
+    )
+    assert table.notes[-2].startswith("tokens/s: median 200.0, 100.0 to 400.0")
+
+
 def test_the_table_says_what_two_equal_runs_may_differ_by() -> None:
     table = noise_table(cell(300, 310, 290))
     assert "two equal runs may differ" in table.notes[-1] and "-fold" in table.notes[-1]
