@@ -140,5 +140,7 @@ def test_the_table_says_how_far_speeds_differ_without_the_time_that_other_work_t
 def test_the_table_says_what_two_equal_runs_may_differ_by() -> None:
     table = noise_table(cell(300, 310, 290))
     assert "two equal runs may differ" in table.notes[-1] and "-fold" in table.notes[-1]
+    assert "5 repeats would narrow that down" in table.notes[-1]
+    assert "narrow" not in noise_table(cell(300, 310, 290, 305, 295)).notes[-1]
     assert "it takes 3 repeats" in noise_table(cell(300, 310)).notes[-1]
     assert len(table.rows) == 3
