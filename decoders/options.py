@@ -189,7 +189,7 @@ def _as(kind: type, value: Any) -> Any:
         return None
     if kind is int and isinstance(value, float) and converted != value:
         return None
-    return converted
+    return None if kind is float and math.isinf(converted) else converted  # no record can hold it
 
 
 def describe(config_type: type[DecoderConfig]) -> list[dict[str, Any]]:

@@ -40,7 +40,10 @@ def set_threads(settings: Settings) -> None:
     if settings["threads"] is not None:
         import torch
 
-        torch.set_num_threads(int(settings["threads"]))
+        try:
+            torch.set_num_threads(int(settings["threads"]))
+        except (ValueError, RuntimeError, OverflowError):
+            raise ConfigError(f"--threads {settings['threads']} are more than can be") from None
 
 
 def device_and_dtype(settings: Settings) -> tuple[str, str]:

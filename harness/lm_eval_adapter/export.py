@@ -61,11 +61,22 @@ def write(run: StoredRun, out: Path, configuration: Mapping[str, Setting]) -> tu
     tracker.save_results_samples(name, rows)
     folder = out / str(tracker.general_config_tracker.model_name_sanitized)
     files = (folder / f"results_{tracker.date_id}.json", folder / f"samples_{name}_{tracker.date_id}.jsonl")
-    absent = [path for path in files if not path.is_file()]
-    if absent:
-        raise ResultsError(f"lm-eval did not write {absent[0]}; is there room, and may {out} be written?")
+    for path, num_lines in zip(files, (1, len(rows)), strict=True):
+        if not _is_whole(path, num_lines):
+            raise ResultsError(f"lm-eval could not write all of {path}; is there room, and may {out} be written?")
     missing = len(run.samples) - len(judged)
     return files, (f"{missing} answers without a verdict are left out",) if missing else ()
+
+
+def _is_whole(path: Path, num_lines: int) -> bool:
+    """Tell whether a file of JSON is there to its end; lm-eval only logs that it could not write one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        parts = text.split("\n") if path.suffix == ".jsonl" else [text]
+        objects = [json.loads(part) for part in parts if part]
+    except (OSError, ValueError):
+        return False
+    return len(objects) >= num_lines
 
 
 def lm_eval_name(name: str) -> str:

@@ -179,6 +179,8 @@ def _parse(text: str, name: str) -> tuple[Any, Lines]:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         numbers = dict(_marks(node, (), name)) if node is not None else {}
         return yaml.safe_load(text), Lines(name, numbers)
+    except RecursionError:
+        raise ConfigError(f"{name}: it is nested too deeply, or holds itself") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
@@ -191,6 +193,8 @@ def _marks(node: yaml.Node, place: Place, name: str) -> Iterable[tuple[Place, in
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError(f"{name}, line {line}: a key has to be one word")
             if key.value in seen:
                 raise ConfigError(f"{name}, line {line}: '{key.value}' stands in line {seen[key.value]} already")
             seen[key.value] = line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lopa_bench.harness.settings import RunSpec, Settings, resolve
 from lopa_bench.harness.sweeps.file import Entry, Lines, Place, Written, run_keys, unknown_key
 from lopa_bench.tasks.presets import get_preset
 
+MOST_CELLS = 50_000  # a grid is held in memory and checked cell by cell before the first one runs
 FIRST_AXES = ("model", "adapter", "preset", "task")
 
 
@@ -61,9 +62,12 @@ def cells_of(written: Written, runs_dir: Path | None = None, command: tuple[str,
     """
     where = runs_dir or (Path(written.sweep.runs_dir) if written.sweep.runs_dir else None)
     common = RunSpec(runs_dir=where, command=command)
-    found = list(_grid(written.sweep, written.lines, (), common))
+    grids = [_grid(written.sweep, written.lines, (), common)]
     for index, entry in enumerate(written.include):
-        found += _grid(_completed(entry, written.sweep), written.lines, ("include", index), common)
+        grids.append(_grid(_completed(entry, written.sweep), written.lines, ("include", index), common))
+    found = list(islice(chain.from_iterable(grids), MOST_CELLS + 1))
+    if len(found) > MOST_CELLS:
+        raise ConfigError(f"{written.lines.where(())}the sweep has more than {MOST_CELLS} cells; divide it")
     settled = _unique([_settle(cell) for cell in found])
     kept = _without_excluded(settled, written)
     if not kept:

@@ -134,6 +134,22 @@ def test_lm_evals_form_of_programs_and_generated_tasks(
     assert "exact_match" in rows[0]["metrics"]
 
 
+def test_files_that_lm_eval_could_not_write_whole_are_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    stored = make("mini-maths", limit=2)
+    save = EvaluationTracker.save_results_samples
+
+    def on_a_full_disk(self: Any, name: str, samples: Any) -> None:
+        save(self, name, samples)
+        for path in Path(self.output_path).rglob("samples_*"):
+            path.write_bytes(path.read_bytes()[:-9])
+
+    monkeypatch.setattr(EvaluationTracker, "save_results_samples", on_a_full_disk)
+    with pytest.raises(ResultsError, match=r"lm-eval could not write all of .*samples_mini_maths"):
+        export(stored, "lm-eval", None)
+
+
 @pytest.fixture
 def programs(make: Make, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
     """Two right answers of HumanEval+ and a wrong one."""

@@ -173,6 +173,9 @@ def test_a_text_with_commas_stays_one_value() -> None:
             "task: mini-maths\ndecoder:\n  d2f:\n    tau_conf: 0.9\n    skip_threshold: 0.8\n",
             "line 5: skip_threshold and tau_conf are the same option of d2f; keep one",
         ),
+        ("task: mini-maths\n? [decoder, model]\n: ar\n", "line 2: a key has to be one word"),
+        ("task: mini-maths\ndecoder: ar\nseed: &again [0, *again]\n", "it is nested too deeply, or holds itself"),
+        ("task: " + "[" * 5000, "it is nested too deeply, or holds itself"),
         ("- task\n", "holds no keys"),
         ("", "holds no keys"),
     ],
@@ -193,6 +196,18 @@ def test_a_decoder_s_own_block_may_replace_a_common_option_by_another_name(writt
     text = "task: mini-maths\ntau_conf: 0.9\ndecoder:\n  d2f:\n  lopa:\n    skip_threshold: 0.8\n"
     found = {cell.spec.decoder: dict(cell.spec.options) for cell in cells_of(written(text))}
     assert found == {"d2f": {"tau_conf": 0.9}, "lopa": {"tau_conf": 0.8}}
+
+
+def test_a_grid_without_measure_is_refused_before_it_fills_the_memory(
+    written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lopa_bench.harness.sweeps.grid.MOST_CELLS", 5)
+    assert len(cells_of(written("task: mini-maths\ndecoder: d2f\nseed: [1, 2, 3, 4, 5]\n"))) == 5
+    many = ", ".join(map(str, range(1, 1000)))
+    with pytest.raises(ConfigError, match="the sweep has more than 5 cells"):
+        cells_of(
+            written(f"task: mini-maths\ndecoder: d2f\nseed: [{many}]\nlimit: [{many}]\nmax_new_tokens: [{many}]\n")
+        )
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
