@@ -147,7 +147,7 @@ def test_files_that_lm_eval_could_not_write_whole_are_told(make: Make, monkeypat
 
     monkeypatch.setattr(EvaluationTracker, "save_results_samples", on_a_full_disk)
     with pytest.raises(ResultsError, match=r"lm-eval could not write all of .*samples_mini_maths"):
-        export(stored, "lm-eval", None)
+        export(stored, "lm-eval")
 
 
 @pytest.fixture
