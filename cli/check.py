@@ -145,10 +145,6 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
     from lopa_bench.results.comparison import gate_output
     from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 
-    if junit is not None:
-        with sentence_on_os_error("make", junit.parent):
-            junit.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(junit, gate_output.junit(verdict))
     if format == "json":
         shared.print_json(gate_output.document(verdict, baseline))
     elif format == "csv":
@@ -158,6 +154,10 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
     else:
         failed = gate_output.gates_table(verdict, failed=True)
         shared.print_tables([gate_output.cells_table(verdict), *([failed] if failed.rows else [])], format)
+    if junit is not None:
+        with sentence_on_os_error("make", junit.parent):
+            junit.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(junit, gate_output.junit(verdict))
     if github:
         for line in gate_output.github_lines(verdict):
             shared.say(line, err=format != "table")

@@ -55,6 +55,8 @@ def frontier(
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     shared.one_of("part", part, ("settings", "aup"))
     shared.go_together({"--y-max": y_max, "--y-max-name": y_max_name})
+    if y_max is not None and 0 < y_max <= 1:
+        raise ConfigError(f"--y-max {y_max:g} is a share of 1; give it in percent, as {100 * y_max:g}")
     yardstick = None if y_max is None or y_max_name is None else Yardstick(y_max, y_max_name)
     if not runs and sweep is None:
         raise ConfigError("no runs named: give their numbers, or --sweep NAME")

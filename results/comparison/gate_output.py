@@ -158,8 +158,8 @@ def _counts(results: list[GateResult]) -> dict[str, str]:
 
 
 def _printable(text: str) -> str:
-    """Leave out the control characters that XML 1.0 cannot hold."""
-    return "".join(letter for letter in text if letter >= " " or letter in "\t\n\r")
+    """Leave out the characters that XML 1.0 cannot hold."""
+    return "".join(letter for letter in text if (letter >= " " and letter not in "\ufffe\uffff") or letter in "\t\n\r")
 
 
 def flat_table(verdict: Verdict) -> Table:

@@ -84,7 +84,9 @@ def replay(run: StoredRun, sample_id: str | None = None) -> Replay:
     samples = {sample.id: sample for sample in run.samples}
     if not traces:
         raise ResultsError(f"run {run.record.id} kept no traces; give its command again with --trace --new")
-    chosen = next(iter(traces)) if sample_id is None else sample_id
+    chosen = next((id for id in traces if id in samples), None) if sample_id is None else sample_id
+    if chosen is None:
+        raise ResultsError(f"run {run.record.id} has traces of other samples alone: {_some(list(traces))}")
     if chosen not in samples:
         raise ConfigError(f"run {run.record.id} has no sample '{chosen}'{nearest(chosen, samples)}")
     if chosen not in traces:

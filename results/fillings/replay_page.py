@@ -7,8 +7,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from lopa_bench.results.characters import visible as visible_text
 from lopa_bench.results.fillings.replay import NEWLINE_SIGN, Replay, colour_of, ink_on, runs_of, visible
-from lopa_bench.results.jsonl import sentence_on_os_error
+from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 
 TEMPLATE = "templates/trace.html.j2"
 
@@ -17,7 +18,7 @@ def write_page(shown: Replay, path: Path) -> None:
     """Write the page to `path`; ResultsError when it cannot be written."""
     with sentence_on_os_error("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(shown), encoding="utf-8")
+    replace_file(path, visible_text(page(shown)).encode())
 
 
 def page(shown: Replay) -> str:

@@ -249,6 +249,12 @@ def test_no_name_commands_the_terminal(lopa_bench: Any, tmp_path: Path) -> None:
         assert outcome.code == 0 and not set("\x1b\a\u202e") & set(outcome.out + outcome.err), words
 
 
+def test_a_yardstick_is_in_percent(lopa_bench: Any, tmp_path: Path) -> None:
+    store(tmp_path / "runs")
+    outcome = lopa_bench("frontier", "1", "--y-max", "0.84", "--y-max-name", "the leaderboard")
+    assert outcome.code == 2 and "--y-max 0.84 is a share of 1; give it in percent, as 84" in outcome.err
+
+
 def test_a_damaged_run_is_listed_with_the_others(lopa_bench: Any, tmp_path: Path) -> None:
     for edit in (None, lambda text: "{garbage}\n" + text):
         store(tmp_path / "runs", edit=edit)

@@ -66,6 +66,11 @@ def test_a_summary_that_cannot_be_written_changes_no_verdict(
     assert code == 0 and "ok: 6 of 6" in out and "summary.md cannot be written" in err
 
 
+def test_a_report_that_cannot_be_written_hides_no_verdict(call: Any, accepted: Path) -> None:
+    code, out, err = call(*CHECK, "1", "--junit", "runs")
+    assert code == 2 and "ok: 6 of 6" in out and "cannot write runs: Is a directory" in err
+
+
 def test_a_report_s_folder_is_made(call: Any, accepted: Path) -> None:
     assert call(*CHECK, "1", "--junit", "reports/unit/report.xml")[0] == 0
     assert ElementTree.parse("reports/unit/report.xml").getroot().tag == "testsuites"

@@ -48,6 +48,12 @@ def test_every_form_counts_the_same(verdict: Verdict) -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_whatever_was_found_the_junit_report_can_be_read(verdict: Verdict) -> None:
+    found = GateResult("c\x00\uffff", "r\ufffe", "tpf", Outcome.REGRESSED, reason="a\x1b[0m <b>&\ud7ff")
+    [case] = ElementTree.fromstring(junit(Verdict((found,)))).iter("testcase")
+    assert (case.attrib["classname"], case.attrib["name"]) == ("c", "tpf (r)")
+
+
 def test_the_junit_report_has_the_form_that_readers_expect(verdict: Verdict) -> None:
     text = junit(verdict)
     assert text.startswith(b"<?xml version='1.0' encoding='utf-8'?>")

@@ -84,6 +84,15 @@ def test_an_answer_that_is_not_there_is_named(run: StoredRun, tmp_path: Path, ma
         replay(load_run(writer.path))
 
 
+def test_traces_of_other_samples_alone_are_told(tmp_path: Path, make_run: Any, make_sample: Any) -> None:
+    with create_run(tmp_path, "mixed up", make_run()) as writer:
+        writer.append_trace("elsewhere-0001", ROUNDS)
+        writer.append(make_sample("a"))
+        writer.finish()
+    with pytest.raises(ResultsError, match="has traces of other samples alone: elsewhere-0001"):
+        replay(load_run(writer.path))
+
+
 def test_colours_rise_in_lightness_and_can_be_written_on() -> None:
     for num_rounds in (2, 7, 40):
         lightness = [luminance_of(colour_of(index, num_rounds)) for index in range(num_rounds)]
