@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from lopa_bench.errors import DecodeError, ProcessFailed
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
-from lopa_bench.harness.distributed.traffic import tensor_seconds, traffic, with_exchanges
+from lopa_bench.harness.distributed.traffic import tensor_work, traffic, with_exchanges
 from lopa_bench.harness.failures import Failure, failure_of
 from lopa_bench.harness.memory import free_memory
 from lopa_bench.models.exhaustion import SharedOutOfMemory, lack_in_words
@@ -151,7 +151,7 @@ class Measured:
         self._exchanges: Sequence[Exchange] = ()
         if self._communicator is not None:
             self._communicator.start()
-        self._tensor_s = -tensor_seconds(decoder.model)
+        self._tensor_before, self._tensor_s, self._tensor_bytes = tensor_work(decoder.model), 0.0, 0
         self._start = self._before = watch.now()
         self._elapsed = 0.0
 
@@ -208,7 +208,8 @@ class Measured:
             free_memory()
         self.watch.synchronise()
         self._elapsed = max(self.watch.now() - self._start, 0.0)
-        self._tensor_s += tensor_seconds(self.decoder.model)
+        seconds, num_bytes = tensor_work(self.decoder.model)
+        self._tensor_s, self._tensor_bytes = seconds - self._tensor_before[0], num_bytes - self._tensor_before[1]
         if self._communicator is not None:
             self._exchanges = self._communicator.finish()
 
@@ -228,6 +229,8 @@ class Measured:
             # Every call of an autoregressive model gives one token; the one that only finds the EOS no useful one.
             books.work["rounds"] = sum(position < len(useful) for position in books.last_position)
         num_prompt = len(self.prompt_ids)
+        # Answers made beside each other share their calls, whose bytes are none's own.
+        told = traffic(self._exchanges, self._tensor_bytes if share_s is None else 0)
         return Outcome(
             answer=answer,
             useful=useful,
@@ -241,7 +244,7 @@ class Measured:
             error=None if failure is None else failure.sentence,
             why=None if failure is None else failure.why,
             rounds=with_exchanges(books.trace, self._exchanges),
-            extra={"traffic": traffic(self._exchanges)} if self._exchanges else {},
+            extra={"traffic": told} if told else {},
         )
 
     def _time(self, share_s: float | None) -> TimeLedger:

@@ -13,12 +13,20 @@ if TYPE_CHECKING:
     from lopa_bench.decoders.communication import Exchange
 
 
-def traffic(exchanges: Sequence[Exchange]) -> dict[str, JsonValue]:
-    """Bytes of an answer's collectives, all processes together, as they are stored with it."""
+def traffic(exchanges: Sequence[Exchange], network_bytes: int = 0) -> dict[str, JsonValue]:
+    """Bytes of an answer's collectives, as they are stored with it; empty where there were none.
+
+    Those of the branches are of all processes together; `network_bytes` are what this one handed over in the sums and
+    gathers that hold a network together.
+    """
+    found: dict[str, JsonValue] = {"network_bytes": network_bytes} if network_bytes else {}
+    if not exchanges:
+        return found
     return {
         "rounds": len(exchanges),
         "gathered_bytes": sum(one.gathered_bytes for one in exchanges),
         "sent_bytes": sum(one.sent_bytes for one in exchanges),
+        **found,
     }
 
 
@@ -39,11 +47,11 @@ def with_exchanges(rounds: Sequence[RoundRecord], exchanges: Sequence[Exchange])
     )
 
 
-def tensor_seconds(model: Any) -> float:
-    """Seconds that this process has spent so far in the sums and gathers that hold a network together; 0 where alone.
+def tensor_work(model: Any) -> tuple[float, int]:
+    """Seconds and bytes of this process's sums and gathers that hold a network together, so far; zeros where alone.
 
     Waiting for a slower process is in them; on an accelerator, where they only queue, the time to queue them.
     """
     vocabulary = getattr(model, "vocabulary", None)
     meter = getattr(getattr(vocabulary, "group", None), "meter", None)
-    return 0.0 if meter is None else float(meter.seconds)
+    return (0.0, 0) if meter is None else (float(meter.seconds), int(meter.num_bytes))

@@ -10,15 +10,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from lopa_bench.decoders.communication import Exchange
 from lopa_bench.errors import CommunicationError
 from lopa_bench.harness.distributed.beats import FOLDER, Beat, Sign, ending_of, last_sign, write_ending
 from lopa_bench.harness.distributed.collectives import TorchCommunicator
 from lopa_bench.harness.distributed.launch import _cause
+from lopa_bench.harness.distributed.traffic import tensor_work, traffic
 from lopa_bench.harness.distributed.watch import Watch, is_stopped
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.shards import ShardReader, ShardWriter, shard_folders, take_over
@@ -123,6 +126,15 @@ def test_collectives_are_counted_and_timed_by_round(alone: TorchCommunicator) ->
     assert (first.sent_bytes, second.sent_bytes) == (0, 28)
     assert first.comm_s > 0 and first.wait_s == 0
     assert told[:4] == ["all_gather", "computing"] * 2 and "broadcast" in told
+
+
+def test_the_bytes_that_hold_a_network_together_are_stored_with_those_of_the_branches() -> None:
+    meter = SimpleNamespace(seconds=0.5, num_bytes=700)
+    model = SimpleNamespace(vocabulary=SimpleNamespace(group=SimpleNamespace(meter=meter)))
+    assert tensor_work(model) == (0.5, 700) and tensor_work(SimpleNamespace(vocabulary=None)) == (0.0, 0)
+    assert traffic([]) == {} and traffic([], 700) == {"network_bytes": 700}
+    both = traffic([Exchange(gathered_bytes=3, sent_bytes=4), Exchange(gathered_bytes=5)], 700)
+    assert both == {"rounds": 2, "gathered_bytes": 8, "sent_bytes": 4, "network_bytes": 700}
 
 
 def test_waiting_is_what_a_gather_took_longer_than_on_the_last_to_come(alone: TorchCommunicator) -> None:

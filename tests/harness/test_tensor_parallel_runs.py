@@ -66,6 +66,8 @@ def test_a_run_on_two_processes_makes_the_record_of_one(
     assert together.record.environment.groups == {"dp": 1, "bp": 1, "tp": 2}
     # The sums are told as communication.
     assert all(0 < one.time.comm_s <= one.time.decode_s for one in together.samples)
+    traffic: list[Any] = [one.extra["traffic"] for one in together.samples]
+    assert all(one["network_bytes"] > 0 for one in traffic)
 
 
 @pytest.mark.parametrize(
