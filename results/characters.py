@@ -34,7 +34,7 @@ LATEX_ESCAPES = str.maketrans(
         "∅": r"$\emptyset$",
         "→": r"$\rightarrow$",
         "↵": r"$\hookleftarrow$",
-        "⏎": r"$\hookleftarrow$",
+        "⏎": r"$\hookleftarrow{}$",
         "…": r"\ldots{}",
         "\n": " ",
         "\t": " ",

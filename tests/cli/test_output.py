@@ -125,6 +125,7 @@ def plain_markdown(text: str) -> str:
 
 def plain_latex(text: str) -> str:
     text = re.sub(r"^\\text(?:bf|it)\{(.*)\}$", r"\1", text).replace("{[}", "[").replace("-{}-", "--")
+    text = re.sub(r"\\texttt\{U\+([0-9A-F]+)\}", lambda one: chr(int(one[1], 16)), text)
     for sign, escape in sorted(LATEX_ESCAPES.items(), key=lambda pair: -len(str(pair[1]))):
         text = text.replace(str(escape), chr(sign)) if str(escape).strip() else text
     return text.strip()
