@@ -69,7 +69,7 @@ def frontier(
     if format != "table":
         shared.print_table(tables.aup_table(found) if part == "aup" else tables.settings_table(found), format)
         return
-    shared.print_table(tables.settings_table(found))
+    shared.print_table(tables.settings_table(found, short=True))
     shared.print_table(tables.aup_table(found))
     for line in tables.choice_lines(found, within):
         shared.say(line)

@@ -20,7 +20,7 @@ from lopa_bench.results.reports.figures import (
     shades,
 )
 from lopa_bench.results.reports.runs import Entry
-from lopa_bench.results.reports.series import Series
+from lopa_bench.results.reports.series import LOPA, Series
 from lopa_bench.results.reports.traces import Traced, with_branches
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ NAME, TITLE = "branches", "TPF and score against branches"
 QUOTED_NAME, QUOTED_TITLE = "branches-quoted", "TPF and score against branches, as published"
 WINS_NAME, WINS_TITLE = "branch-wins", "Where lookaheads win"
 FIGURES = (("tpf", "useful tokens per round", 1.0), ("accuracy", "accuracy, %", 100.0))
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 
 
 def branches(series: Sequence[Series], *, with_published: bool) -> Drawing | Skipped:
@@ -74,13 +73,15 @@ def _draw(
 ) -> Figure:
     figure, axes = panels(style, 2, len(tasks), 5.4, sharex="col", sharey="row")
     names = list(dict.fromkeys(one.words for one in series))
+    # All are LoPA, so all are blue: the other colours are other decoders'.
+    colours = [look(LOPA).colour] if len(names) == 1 else shades(len(names))[::-1]
     dress = dict(zip(names, line_styles(), strict=False))
     for column, task in enumerate(tasks):
         for row, (metric, label, scale) in enumerate(FIGURES):
             panel = axes[row][column]
             for one in (one for one in series if one.task == task):
                 place = names.index(one.words)
-                _line(panel, one, metric, scale, (COLOURS[place % len(COLOURS)], *dress[one.words]), place)
+                _line(panel, one, metric, scale, (colours[place], *dress[one.words]), place)
             _quoted_points(panel, quoted.get(task, []), metric)
             if column == 0:
                 panel.set_ylabel(label)
@@ -161,10 +162,17 @@ def branch_wins(traced: Sequence[Traced], no_traces: str) -> Drawing | Skipped:
     shown = {task: with_branches(traced, task) for task in tasks}
     caption = (
         "By tenth of the answer: the share of lookaheads tried there that won (above), and slots that a winner filled "
-        "more than the anchor would have (below; 0: nothing won, negative: lost)."
+        "more than the anchor would have (below; 0: nothing won, negative: lost). Runs: "
+        f"{'; '.join(f'{task}: {_words(runs)}' for task, runs in shown.items())}."
     )
     refs = tuple(one.entry.ref for of_task in shown.values() for one in of_task)
     return Drawing(WINS_NAME, WINS_TITLE, caption, refs, (), lambda style: _draw_wins(style, shown))
+
+
+def _words(runs: Sequence[Traced]) -> str:
+    """Name the setting that runs of several k share, as the series of that setting is named."""
+    words = [word for word in runs[0].entry.words.split(" ") if not word.startswith("k=")]
+    return f"{' '.join(words)}, k={', '.join(str(one.entry.branches) for one in runs)}"
 
 
 def _draw_wins(style: Style, shown: dict[str, list[Traced]]) -> Figure:

@@ -69,10 +69,16 @@ def _alike(runs: Sequence[Traced]) -> list[Traced]:
 
 
 def with_branches(traced: Sequence[Traced], task: str) -> list[Traced]:
-    """Return a task's runs with more than one branch, one for each k: the first of each, k growing."""
-    found: dict[int, Traced] = {}
-    for one in traced:
-        k = one.entry.branches or 1
-        if one.task == task and k > 1:
-            found.setdefault(k, one)
-    return [found[k] for k in sorted(found)]
+    """Return a task's runs with more than one branch that differ in the branches alone, k growing, one for each k.
+
+    Of several such series it is the one with the most k, of those the first: the choice looks at no result.
+    """
+    own = [one for one in traced if one.task == task and (one.entry.branches or 1) > 1]
+    series: list[dict[int, Traced]] = []
+    for one in own:
+        found: dict[int, Traced] = {}
+        for other in _alike([one, *own]):
+            found.setdefault(other.entry.branches or 1, other)
+        series.append(found)
+    most = max(series, key=len, default={})
+    return [most[k] for k in sorted(most)]

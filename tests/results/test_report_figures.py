@@ -16,12 +16,15 @@ from lopa_bench.results.reports import figures_branches, figures_rounds
 from lopa_bench.results.reports.figures import STYLES, Drawing, look
 from lopa_bench.results.reports.runs import groups_of
 from lopa_bench.results.reports.series import series_of
+from lopa_bench.results.reports.traces import with_branches
 from lopa_bench.results.trace import RoundRecord, TraceRecord
 
 
-def _traced(task: str, branches: int) -> Any:
+def _traced(task: str, branches: int, tau: float = 0.9) -> Any:
     parts = [SimpleNamespace(part=part, share_won=0.5, gain=1.0) for part in range(10)]
-    entry = SimpleNamespace(branches=branches, ref=f"R{branches}")
+    options = {"branches": branches, "tau": tau}
+    record = SimpleNamespace(decoder=SimpleNamespace(options=options))
+    entry = SimpleNamespace(branches=branches, ref=f"R{branches}", words=f"lopa k={branches} tau={tau}", record=record)
     return SimpleNamespace(task=task, entry=entry, analysis=SimpleNamespace(wins=SimpleNamespace(parts=parts)))
 
 
@@ -38,6 +41,24 @@ def test_a_number_of_branches_looks_the_same_in_every_panel() -> None:
     assert list(_looks(one)) == ["k=2", "k=4"] and list(_looks(two)) == ["k=8"]
     assert len({*_looks(one).values(), *_looks(two).values()}) == 3
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["k=2", "k=4", "k=8"]
+
+
+def test_branch_wins_are_those_of_one_series_which_is_named() -> None:
+    runs = [_traced("one", 2, 0.8), _traced("one", 4, 0.9), _traced("one", 2, 0.9), _traced("one", 2, 0.9)]
+    assert with_branches(runs, "one") == [runs[2], runs[1]]
+    drawing = figures_branches.branch_wins(runs, "")
+    assert isinstance(drawing, Drawing) and "one: lopa tau=0.9, k=2, 4." in drawing.caption
+    assert with_branches(runs, "two") == []
+
+
+def test_several_series_of_lopa_have_no_other_decoder_s_colour(tmp_path: Path) -> None:
+    runs = [lopa(tmp_path, k, tau=tau) for tau in (0.8, 0.9) for k in (1, 4)]
+    drawing = figures_branches.branches(series_of(groups_of(runs), tmp_path)[0], with_published=False)
+    assert isinstance(drawing, Drawing)
+    looks = _looks(drawing.draw(STYLES["screen"]).axes[0])
+    colours = {one[0] for one in looks.values()}
+    assert len(looks) == len(colours) == 2
+    assert not colours & {look(name).colour.lower() for name in ("ar", "vanilla", "fast-dllm", "d2f")}
 
 
 def test_a_base_of_another_decoder_looks_like_that_decoder(tmp_path: Path) -> None:
