@@ -130,12 +130,12 @@ def panels(style: Style, rows: int, columns: int, height: float, **options: Any)
 def write(drawing: Drawing, folder: Path, style: Style) -> list[Path]:
     """Draw a figure into `folder`, once in each of FORMATS; the same runs give the same files."""
     paths = [folder / f"{drawing.name}{suffix}" for suffix in FORMATS]
-    with settings(style):
+    with settings(style), warnings.catch_warnings():
+        # A model's name may be in any script, and a font has not all: a box is drawn then, which will do.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = drawing.draw(style)
         for path in paths:
-            with sentence_on_os_error("write", path), warnings.catch_warnings():
-                # A model's name may be in any script, and a font has not all: a box is drawn then, which will do.
-                warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            with sentence_on_os_error("write", path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, dpi=150, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
     return paths
