@@ -185,7 +185,7 @@ class Cell:
             with wrapped(self.decoder, wrapper):
                 run = self.run("faulty")
             self.check(kind, 1, [run], *says)
-        self.slow_down("slower than the band", 1, "tokens/s: ", share=1.0, more=1.5)
+        self.slow_down("slower than the band", 1, "tokens/s: ", share=1.0, more=2.0)
         self.check("a score missing", 1, [self.copied(lambda _: {"correct": None})], "accuracy is missing")
         timeless = [self.copied(lambda _: {"reused": True}) for _ in range(3)]
         self.check("the speed missing", 1, timeless, "tokens/s: ", "missing")

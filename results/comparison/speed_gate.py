@@ -39,6 +39,8 @@ GATE = "tokens/s"
 TWO_SIDED_LEVEL = 0.998
 # Of a process that had no processor for longer, too little is left to tell its speed by: caches are cold at every turn.
 MOST_QUEUED = 0.8
+# What caches and a core that two processes share leave of a speed at least; below it no neighbour explains a loss.
+SHARED_CORE = 0.6
 
 
 def check_speed(
@@ -126,7 +128,8 @@ def _unless_busier(cell: Cell, runs: Sequence[StoredRun], sides: _Sides, found: 
     known = [load for load in loads if load is not None]
     before, after = max(cell.loads, default=None), min(known) if len(known) == len(runs) else None
     words = ""
-    if before is not None and after is not None and is_busier(before, after):
+    is_too_slow = sides.is_unhindered and median(sides.after) < SHARED_CORE * median(sides.before)
+    if before is not None and after is not None and is_busier(before, after) and not is_too_slow:
         words = load_words(before, after)
     if not sides.is_unhindered and all(sides.queued) and min(sides.queued[1]) > max(sides.queued[0]) + LIKE_QUEUE:
         words = queue_words(max(sides.queued[0]), min(sides.queued[1]))

@@ -261,6 +261,11 @@ def test_what_is_left_may_be_caches_where_others_had_more_of_the_machine(tmp_pat
     assert found.outcome == Outcome.NOT_COMPARABLE and "other work had 80% of the processors" in found.reason
 
 
+def test_no_neighbour_explains_a_program_of_half_the_speed(tmp_path: Path) -> None:
+    baseline = baseline_of(queued(tmp_path, quiet(5), [0.0] * 5, load=0.1))
+    assert speed(baseline, queued(tmp_path, [2.0] * 3, BUSY, load=0.8)).outcome == Outcome.REGRESSED
+
+
 def test_the_noise_floor_knows_the_spread_without_that_time(tmp_path: Path) -> None:
     baseline = baseline_of(queued(tmp_path, [1.0], [0.0]))
     repeats = [
