@@ -38,7 +38,7 @@ from lopa_bench.results.store import StoredRun
 GATE = "tokens/s"
 TWO_SIDED_LEVEL = 0.998
 # Of a process that had no processor for longer, too little is left to tell its speed by: caches are cold at every turn.
-MOST_QUEUED = 0.8
+MOST_QUEUED = 0.9
 # What caches and a core that two processes share leave of a speed at least; below it no neighbour explains a loss.
 SHARED_CORE = 0.6
 
