@@ -280,6 +280,10 @@ def main() -> int:
         from lopa_bench.cli.options import print_table
 
         print_table(table(trials, lines), "table")
+    num_due = len(asked.decoder or DECODERS) * len(asked.task or TASKS)
+    if len(cells) < num_due:
+        print(f"stopped after {len(cells)} of {num_due} cells", file=sys.stderr)
+        return INTERRUPTED
     return 0 if all(one.kept for one in trials) else 1
 
 
