@@ -29,7 +29,7 @@ NO_TABLE = {
 ELSEWHERE = {
     "demo": "the same table functions as sweep; tests/cli/test_app.py",
     "noise": "tests/harness/test_noise.py",
-    "speed": "measures anew at each call; tests/harness/test_speed.py",
+    "speed": "measures anew at each call; tests/harness/speed/test_speed.py",
     "verify": "needs reference models; tests/cli/test_app.py",
 }
 

@@ -32,7 +32,7 @@ LONGEST_S = 45.0
 
 
 def hostile_module() -> ModuleType:
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "hostile_programs.py"
+    path = Path(__file__).resolve().parents[3] / "benchmarks" / "hostile_programs.py"
     spec = importlib.util.spec_from_file_location("hostile_programs", path)
     assert spec is not None
     assert spec.loader is not None

@@ -18,7 +18,7 @@ from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.store import StoredRun, list_runs, load_run
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 TIMEOUT_S = 30.0
 
 Start = Callable[..., RunSpec]
