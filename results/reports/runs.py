@@ -7,7 +7,7 @@ lack some of it, asked with other prompts, or have no score are shown apart, wit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,6 +185,7 @@ def _words(runs: Sequence[StoredRun]) -> dict[str, str]:
     """
     words = [_setting(run, [one for one in runs if one.record.decoder.name == run.record.decoder.name]) for run in runs]
     told: dict[str, list[str]] = {
+        "devices": [_arrangement(run.record.environment.groups) for run in runs],
         "seed": [str(run.record.seed) for run in runs],
         "dtype": [run.record.environment.dtype for run in runs],
         "device": [run.record.environment.device_name for run in runs],
@@ -195,6 +196,11 @@ def _words(runs: Sequence[StoredRun]) -> dict[str, str]:
     for name, values in told.items():
         words = _told_apart(words, name, values, [run.record.task.name for run in runs])
     return {str(run.path): word for run, word in zip(runs, words, strict=True)}
+
+
+def _arrangement(groups: Mapping[str, int]) -> str:
+    """Return how a run's processes were arranged, `1` for one alone, else such as `dp2 bp4`."""
+    return " ".join(f"{axis}{size}" for axis, size in groups.items() if size > 1) or "1"
 
 
 def _set(run: StoredRun, name: str) -> str:

@@ -62,6 +62,13 @@ def test_errors_and_a_run_given_twice_are_told(tmp_path: Path) -> None:
     assert any("R1: 2 of 20 problems ended in an error" in note for note in group.notes)
 
 
+def test_runs_of_one_setting_are_told_apart_by_their_devices(tmp_path: Path) -> None:
+    runs = [lopa(tmp_path, 2, place={"groups": groups}) for groups in ({}, {"dp": 1, "bp": 2, "tp": 1})]
+    runs.append(lopa(tmp_path, 2, place={"groups": {"dp": 2, "bp": 1, "tp": 2}}))
+    words = [one.words for one in groups_of(runs)[0].main]
+    assert [one.rpartition("devices=")[2] for one in words] == ["1", "bp2", "dp2 tp2"]
+
+
 def test_equal_settings_are_told_apart(tmp_path: Path) -> None:
     runs = [lopa(tmp_path, 4), lopa(tmp_path, 4, seed=7), other(tmp_path, "ar", {}), other(tmp_path, "ar", {})]
     runs += [other(tmp_path, "d2f", {}, settings={"quantize": word}) for word in (None, "w8a8")]
