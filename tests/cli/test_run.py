@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_stored_runs_can_be_shown_and_listed(call: Any, small: list[str]) -> Non
     assert sample["tokens"]["committed"] == 8
     code, _, err = call("show", "last", "--sample", "mini-maths-000")
     assert code == 2 and "did you mean 'mini-maths-000" in err
-    assert "0001-mini-maths-lopa-2-branches" in call("list", "runs")[1]
+    assert re.search(r"^ *0001 +finished .* lopa, 2 branches", call("list", "runs")[1], re.MULTILINE)
 
 
 def test_an_unfinished_run_can_be_shown(call: Any, small: list[str]) -> None:
@@ -95,7 +96,7 @@ def test_where_runs_are_stored_may_come_from_the_environment(
     monkeypatch.setenv("LOPA_BENCH_RUNS", "elsewhere")
     call(*small)
     assert list(Path("elsewhere").glob("0001-*"))
-    assert "0001-" in call("list", "runs")[1]
+    assert "  0001  " in call("list", "runs")[1]
 
 
 def test_the_demo_is_a_table_a_plot_and_ordinary_runs(
