@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ResultsError
-from lopa_bench.results.jsonl import sentence_on_os_error
+from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 from lopa_bench.results.schema import Interval
 
 if TYPE_CHECKING:
@@ -89,14 +90,16 @@ def check_suffixes(paths: Sequence[Path]) -> None:
 
 
 def save_figure(figure: Figure, paths: Sequence[Path]) -> None:
-    """Write a figure to every path, the same bytes whenever the same is drawn."""
+    """Write a figure to every path, whole or not at all, the same bytes whenever the same is drawn."""
     from matplotlib import rc_context
 
     for target in paths:
+        drawn = io.BytesIO()
+        with rc_context({"svg.hashsalt": "lopa-bench"}):  # or else the ids in an SVG differ from run to run
+            figure.savefig(drawn, format=target.suffix[1:], dpi=160, metadata=_no_date(target))
         with sentence_on_os_error("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with rc_context({"svg.hashsalt": "lopa-bench"}):  # or else the ids in an SVG differ from run to run
-                figure.savefig(target, dpi=160, metadata=_no_date(target))
+        replace_file(target, drawn.getvalue())
 
 
 def bars_of(value: float, interval: Interval | None, scale: float = 1.0) -> list[list[float]]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,19 @@ def test_what_cannot_be_drawn_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError, match=r"cannot write .*plot\.png"):
         plot_accuracy_tpf(ROWS, tmp_path / "file" / "plot.png")
+
+
+def test_a_figure_that_cannot_be_written_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "plot.png"
+    plot_accuracy_tpf(ROWS, path)
+    earlier = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ResultsError, match=r"cannot write .*plot\.png"):
+        plot_accuracy_tpf(ROWS[:1], path)
+    assert path.read_bytes() == earlier and list(tmp_path.iterdir()) == [path]
