@@ -121,8 +121,13 @@ def test_exit_code_and_sentence_must_both_be_right(
 
 
 @pytest.mark.slow
-def test_all_promises_are_kept_on_one_decoder(
+def test_all_promises_that_no_clock_decides_are_kept_on_one_decoder(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(script, monkeypatch, "--decoder", "d2f", "--task", "mini-code", "--limit", "3", "--times", "1") == 0
-    assert "slower than the band" in capsys.readouterr().out
+    """What the speed gate says depends on how fast the machine happens to be, which no test may."""
+    main(script, monkeypatch, *["--decoder", "d2f", "--task", "mini-code", "--limit", "3", "--times", "1", "--json"])
+    trials = json.loads(capsys.readouterr().out)["trials"]
+    timed = {"clean repeats: speeds", "slower than the band", "slower within the band", script.BUSY}
+    assert timed < {one["kind"] for one in trials}
+    untimed = [one for one in trials if one["kind"] not in timed and not one["words"].startswith("tokens/s: ")]
+    assert len(untimed) >= 12 and [one for one in untimed if not one["kept"]] == []
