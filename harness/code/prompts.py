@@ -56,20 +56,8 @@ class CodePrompts:
 
     def build(self, count: int | None = None) -> list[str]:
         """Return the prompts of the first `count` problems, in order; all of them unless told otherwise."""
-        task, settings = self._task, self._settings
         with quiet(), compiled_once():
-            return [
-                task.fewshot_context(
-                    doc,
-                    num_fewshot=self.num_fewshot,
-                    system_instruction=settings.system_instruction,
-                    apply_chat_template=settings.chat_template is not None,
-                    fewshot_as_multiturn=settings.multiturn,
-                    chat_template=settings.chat_template,
-                    gen_prefix=task.doc_to_prefix(doc),
-                )
-                for doc in self._docs[:count]
-            ]
+            return [self._settings.prompt_of(self._task, doc, self.num_fewshot) for doc in self._docs[:count]]
 
     def _set_shots(self, num_fewshot: int) -> None:
         examples = (self._task.config.fewshot_config and self._task.config.fewshot_config.samples) or []

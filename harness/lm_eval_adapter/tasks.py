@@ -45,6 +45,20 @@ class PromptSettings:
     multiturn: bool = True
     system_instruction: str | None = None
 
+    def prompt_of(self, task: Any, doc: dict[str, Any], num_fewshot: int) -> str:
+        """Return a document's prompt as lm-eval's own `task` builds it with so many shots."""
+        return str(
+            task.fewshot_context(
+                doc,
+                num_fewshot=num_fewshot,
+                system_instruction=self.system_instruction,
+                apply_chat_template=self.chat_template is not None,
+                fewshot_as_multiturn=self.multiturn,
+                chat_template=self.chat_template,
+                gen_prefix=task.doc_to_prefix(doc),
+            )
+        )
+
 
 @dataclass
 class LmEvalTask:
@@ -202,19 +216,8 @@ class LmEvalTask:
         return f"{self.name}-{index:04d}"
 
     def _prompt(self, doc: dict[str, Any]) -> str:
-        task, prompts = self._task, self.prompts
         try:
-            return str(
-                task.fewshot_context(
-                    doc,
-                    num_fewshot=self.num_fewshot,
-                    system_instruction=prompts.system_instruction,
-                    apply_chat_template=prompts.chat_template is not None,
-                    fewshot_as_multiturn=prompts.multiturn,
-                    chat_template=prompts.chat_template,
-                    gen_prefix=task.doc_to_prefix(doc),
-                )
-            )
+            return self.prompts.prompt_of(self._task, doc, self.num_fewshot)
         except (AssertionError, ValueError) as error:
             raise ConfigError(f"--num-fewshot {self.num_fewshot} does not work for {self.name}: {error}") from error
 
