@@ -85,6 +85,22 @@ def require(task: str, packages: Sequence[str]) -> None:
         )
 
 
+@cache
+def read_grammars() -> None:
+    """Read the grammars of the scores of MATH, so that no comparison has to.
+
+    Both libraries give a comparison five seconds and call what took longer unequal; on a busy machine the first one
+    would spend them on the grammar.
+    """
+    from math_verify import parse, verify
+    from sympy.parsing.latex import parse_latex
+
+    with quiet("math_verify"):  # it warns of the time limit that is left out
+        parse_latex(r"\frac{1}{2}")
+        one = parse(r"$\boxed{\frac{1}{2}}$", parsing_timeout=None)
+        verify(one, one, timeout_seconds=None)
+
+
 def math_answer(task: Any, text: str) -> str | None:
     """Return the final answer that lm-eval's rules for MATH find in a text, None where there is none.
 
@@ -122,9 +138,9 @@ def compiled_once() -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep lm-eval's advice to its own command-line users off our users' screens."""
-    logger = logging.getLogger("lm_eval")
+def quiet(library: str = "lm_eval") -> Iterator[None]:
+    """Keep a library's advice to its own users off our users' screens."""
+    logger = logging.getLogger(library)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

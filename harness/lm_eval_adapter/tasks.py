@@ -235,6 +235,8 @@ class LmEvalTask:
     @cached_property
     def _task(self) -> Any:
         lm_eval_files.require(self.name, self.definition.needs)
+        if self.definition.needs:
+            lm_eval_files.read_grammars()
         num_fewshot = self.num_fewshot
         try:
             task = lm_eval_files.build(self.definition.yaml, {name: data.rows for name, data in self.splits.items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from lopa_bench.errors import PrerequisiteError, ScorerError, TaskDataError
 from lopa_bench.harness import identity
-from lopa_bench.harness.lm_eval_adapter.files import load_yaml
+from lopa_bench.harness.lm_eval_adapter.files import load_yaml, read_grammars
 from lopa_bench.harness.lm_eval_adapter.tasks import LmEvalTask, PromptSettings
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
@@ -90,6 +91,21 @@ def test_equal_values_are_equal_answers(math: LmEvalTask) -> None:
     for text in ("1000", "1,000"):
         answer = f"Final Answer: The final answer is ${text}$. I hope it is correct."
         assert math.judge(thousand, answer).scores["exact_match,none"] == 1.0
+
+
+@needs_math
+def test_no_comparison_s_five_seconds_go_on_reading_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both libraries end a comparison by an alarm and call what it ended unequal: a slow machine's first answer."""
+    import sympy.parsing.latex
+    from sympy.parsing.latex import parse_latex
+
+    done: list[str] = []
+    monkeypatch.setattr(signal, "alarm", lambda seconds: done.append(f"alarm {seconds}"))
+    monkeypatch.setattr(sympy.parsing.latex, "parse_latex", lambda text: done.append("read") or parse_latex(text))
+    read_grammars.cache_clear()
+    LmEvalTask(MATHS_TASKS["math"], write(tmp_path)).documents()
+    LmEvalTask(MATHS_TASKS["math"], write(tmp_path)).documents()
+    assert done == ["read"]
 
 
 @needs_math
