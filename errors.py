@@ -13,6 +13,7 @@
     ├── ScorerError                 exit 1   the judge failed, not the answer: no process, a failed control
     ├── ResultsError                         a run record that cannot be read or written
     │   ├── SchemaTooNew                     written by a later version
+    │   ├── InUse                            another process is at it
     │   └── NotComparable           exit 3   two results that must not be set side by side
     ├── RegressionFound             exit 1   a gate that failed
     └── Stopped                   exit 130   the user stopped it, or 143 for a signal to terminate
@@ -83,6 +84,10 @@ class ResultsError(LopaBenchError):
 
 class SchemaTooNew(ResultsError):
     """A run record written by a later version of the program."""
+
+
+class InUse(ResultsError):
+    """Another process is at it: it is there again when that has ended."""
 
 
 class NotComparable(ResultsError):

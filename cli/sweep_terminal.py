@@ -74,6 +74,11 @@ class SweepTerminal:
             )
         return self.course.begins(Terminal(verbose=False, label=label), total)
 
+    def cell_held(self, number: int, total: int, reason: str) -> None:
+        """Say that a cell is left to another process for now."""
+        line = f"cell {number} of {total}: {reason.partition(';')[0]}; its turn comes again after the others"
+        self.console.print(line, markup=False, soft_wrap=True)
+
     def cell_ended(self, number: int, total: int, outcome: Outcome) -> None:
         """Say when a cell failed."""
         if outcome.error is not None:

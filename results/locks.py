@@ -10,7 +10,7 @@ from pathlib import Path
 from time import sleep
 from types import TracebackType
 
-from lopa_bench.errors import ResultsError
+from lopa_bench.errors import InUse, ResultsError
 from lopa_bench.results.jsonl import sentence_on_os_error
 
 PROBE_TRIES = 5
@@ -20,7 +20,7 @@ PROBE_PAUSE_S = 0.01
 class FileLock:
     """An exclusive lock on a file, which holds the owner's name for messages. Use as a context manager or `release`.
 
-    A second lock on the file, from this process too, waits (`wait=True`) or raises ResultsError "WHAT is in use".
+    A second lock on the file, from this process too, waits (`wait=True`) or raises InUse "WHAT is in use".
     """
 
     def __init__(self, path: Path, what: str, *, wait: bool = False) -> None:
@@ -31,7 +31,7 @@ class FileLock:
         except BlockingIOError as error:
             owner = os.pread(self._descriptor, 200, 0).decode(errors="replace").strip()
             self.release()
-            raise ResultsError(f"{what} is in use by {owner or 'another process'}; wait for it or stop it") from error
+            raise InUse(f"{what} is in use by {owner or 'another process'}; wait for it or stop it") from error
         except OSError as error:
             self.release()
             raise ResultsError(f"cannot lock {path}: {error.strerror}; use a folder on another disk") from error

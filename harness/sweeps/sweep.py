@@ -6,9 +6,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import sleep
 from typing import Protocol
 
-from lopa_bench.errors import LopaBenchError
+from lopa_bench.errors import InUse, LopaBenchError
 from lopa_bench.harness.loaded_models import models_kept
 from lopa_bench.harness.progress import Reporter, Silent
 from lopa_bench.harness.runner import run
@@ -31,6 +32,7 @@ from lopa_bench.results.sweeps import SweepCell, SweepRecord, write_sweep
 from lopa_bench.results.tables import Column, Row, Table
 
 FIGURES = ("tpf", "tpf_branch", "tps_e2e", "latency_s")
+PAUSE_S = 1.0  # between two looks at a run that another process is making
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +66,10 @@ class Listener(Protocol):
         """A cell begins; `left_s` seconds may be left with it, those of `num_unknown` cells not counted."""
         ...
 
+    def cell_held(self, number: int, total: int, reason: str) -> None:
+        """Another process is making a cell's run; its turn comes again after the other cells."""
+        ...
+
     def cell_ended(self, number: int, total: int, outcome: Outcome) -> None:
         """A cell has ended, well or not."""
         ...
@@ -75,6 +81,9 @@ class SilentListener:
     def cell_begins(self, number: int, total: int, planned: PlannedCell, left_s: float, num_unknown: int) -> Reporter:
         """Ignore it."""
         return Silent()
+
+    def cell_held(self, number: int, total: int, reason: str) -> None:
+        """Ignore it."""
 
     def cell_ended(self, number: int, total: int, outcome: Outcome) -> None:
         """Ignore it."""
@@ -92,33 +101,71 @@ def run_sweep(
 ) -> list[Outcome]:
     """Run the cells in turn; one that fails is noted and the next begins. The sweep's record follows every cell run.
 
+    A cell whose run another process is making is left to it: its turn comes again after the others, and what that
+    process has stored is not made again. So several processes may run one sweep together.
+
     Raises:
         KeyboardInterrupt: the user stopped it; what is done is stored, the same sweep goes on from there.
     """
     import torch
 
-    listener = listener or SilentListener()
     threads = torch.get_num_threads()
-    cells = list(map(_planned_cell, planned))
-    record = SweepRecord(name=name, source=source, command=command, cells=tuple(cells))
+    record = SweepRecord(name=name, source=source, command=command, cells=tuple(map(_planned_cell, planned)))
     write_sweep(runs_dir, record)
-    paces = paces or stored_paces(runs_dir)
-    outcomes: list[Outcome] = []
+    course = _Course(planned, runs_dir, record, listener or SilentListener(), paces or stored_paces(runs_dir))
     try:
         with models_kept(), shared_work():
-            for index, one in enumerate(planned):
-                torch.set_num_threads(threads)  # a cell before may have asked for its own number
-                left = remaining(planned[index:], paces)
-                reporter = listener.cell_begins(index + 1, len(planned), one, *left)
-                outcomes.append(run_cell(one, reporter))
-                if outcomes[-1].cell() != cells[index]:
-                    cells[index] = outcomes[-1].cell()
-                    write_sweep(runs_dir, record.model_copy(update={"cells": tuple(cells)}))
-                listener.cell_ended(index + 1, len(planned), outcomes[-1])
-                _learn(paces, outcomes[-1])
+            held = [index for index in range(len(planned)) if not course.ended(index)]
+            for index in held:
+                while not course.ended(index):
+                    sleep(PAUSE_S)
     finally:
         torch.set_num_threads(threads)
-    return outcomes
+    return [course.outcomes[index] for index in range(len(planned))]
+
+
+class _Course:
+    """How far a sweep is: the outcome of every cell that has ended, by its place, and the record that follows them."""
+
+    def __init__(
+        self, planned: Sequence[PlannedCell], runs_dir: Path, record: SweepRecord, listener: Listener, paces: Paces
+    ) -> None:
+        import torch
+
+        self.outcomes: dict[int, Outcome] = {}
+        self._planned, self._runs_dir, self._record, self._paces = planned, runs_dir, record, paces
+        self._listener = listener
+        self._reporters: dict[int, Reporter] = {}
+        self._threads = torch.get_num_threads()
+
+    def ended(self, index: int) -> bool:
+        """Run a cell and note what became of it; False where another process holds its run."""
+        import torch
+
+        torch.set_num_threads(self._threads)  # a cell before may have asked for its own number
+        one, place = self._planned[index], (index + 1, len(self._planned))
+        is_first_try = index not in self._reporters
+        if is_first_try:
+            waiting = [cell for other, cell in enumerate(self._planned) if other not in self.outcomes]
+            self._reporters[index] = self._listener.cell_begins(*place, one, *remaining(waiting, self._paces))
+        try:
+            outcome = run_cell(one, self._reporters[index])
+        except InUse as error:
+            if is_first_try:
+                self._listener.cell_held(*place, str(error))
+            return False
+        self.outcomes[index] = outcome
+        self._write(index, outcome.cell())
+        self._listener.cell_ended(*place, outcome)
+        _learn(self._paces, outcome)
+        return True
+
+    def _write(self, index: int, cell: SweepCell) -> None:
+        cells = [*self._record.cells]
+        if cells[index] != cell:
+            cells[index] = cell
+            self._record = self._record.model_copy(update={"cells": tuple(cells)})
+            write_sweep(self._runs_dir, self._record)
 
 
 def _planned_cell(planned: PlannedCell) -> SweepCell:
@@ -136,11 +183,16 @@ def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
     """Run one cell and sum up the problems that it asked; any error but an interruption becomes its outcome.
 
     Of a cell that is done the stored summary is taken as it is.
+
+    Raises:
+        InUse: another process is making the run.
     """
     if planned.is_done and planned.run is not None and planned.run.summary is not None:
         return Outcome(planned, planned.run, planned.run.summary)
     try:
         result = run(planned.cell.spec, reporter)
+    except InUse:
+        raise
     except LopaBenchError as error:
         return Outcome(planned, error=str(error))
     except Exception as error:  # a fault of the program must not cost the other cells

@@ -16,7 +16,7 @@ from lopa_bench.harness.runner import run
 from lopa_bench.harness.sweeps.file import written_in_words
 from lopa_bench.harness.sweeps.grid import cells_of
 from lopa_bench.harness.sweeps.plan import Paces, PlannedCell, duration, plan_cells, plan_table, stored_paces
-from lopa_bench.harness.sweeps.sweep import Outcome, SilentListener, has_failed, result_table, run_sweep
+from lopa_bench.harness.sweeps.sweep import SilentListener, has_failed, result_table
 from lopa_bench.harness.sweeps.trial import try_out
 from lopa_bench.results.reports.runs import groups_of
 from lopa_bench.results.schema import SampleRecord
@@ -25,29 +25,6 @@ from lopa_bench.results.sweeps import named_runs, read_sweep, sweep_file, sweep_
 from lopa_bench.results.tables import render
 
 Plan = Callable[..., list[PlannedCell]]
-
-
-@pytest.fixture
-def plan(tmp_path: Path, diffusion_checkpoint: Path) -> Plan:
-    """Plan a small sweep; keywords change it."""
-
-    def planned(*, consent_needed: bool = True, **changes: Any) -> list[PlannedCell]:
-        small = {
-            "task": "mini-maths", "decoder": ["d2f", "lopa"], "branches": [1, 2], "model": str(diffusion_checkpoint),
-            "limit": 2, "warmup": 0, "max_new_tokens": 8, "block_size": 4, "threads": 1,
-        }  # fmt: skip
-        cells = cells_of(written_in_words({**small, **changes}), tmp_path / "runs")
-        return plan_cells(cells, consent_needed=consent_needed)
-
-    return planned
-
-
-@pytest.fixture
-def go(tmp_path: Path) -> Callable[..., list[Outcome]]:
-    def run(planned: list[PlannedCell], **more: Any) -> list[Outcome]:
-        return run_sweep(planned, tmp_path / "runs", **{"name": "small", **more})
-
-    return run
 
 
 def states(planned: list[PlannedCell]) -> list[str]:
