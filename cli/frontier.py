@@ -14,7 +14,9 @@ References = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Num
 Sweep = Annotated[str | None, typer.Option("--sweep", metavar="NAME", help="The runs of a sweep, too.")]
 Task = Annotated[str | None, typer.Option("--task", help="Only the runs of this task.")]
 RunsDir = Annotated[Path, typer.Option(help="Where runs are stored.", envvar="LOPA_BENCH_RUNS")]
-Speed = Annotated[str, typer.Option(help="Figure on the speed axis: tpf, tpf_branch, tps_e2e, ...")]
+Speed = Annotated[
+    str, typer.Option(help="Figure on the speed axis: tpf, tpf_committed, tpf_branch, tpf_call, tps_decode or tps_e2e.")
+]
 Within = Annotated[float, typer.Option(help="Points of accuracy that the chosen setting may lose.", min=0.0)]
 Against = Annotated[
     str | None, typer.Option(help="Run to lose them against; by default the most accurate one.", metavar="RUN")

@@ -20,11 +20,22 @@ Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.", rich_help_panel=O
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.", rich_help_panel=OUTPUT)]
 Latex = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.", rich_help_panel=OUTPUT)]
 
+
+def _known_convention(name: str | None) -> str | None:
+    """Refuse an unknown convention before anything is read or compared."""
+    if name is not None:
+        from lopa_bench.results.recount import names_for
+
+        names_for(name)
+    return name
+
+
 CountAs = Annotated[
     str | None,
     typer.Option(
         "--count-as",
         "--convention",
+        callback=_known_convention,
         help="Count tokens, forwards and seconds as another program does: lopa-dream, lopa-diffucoder, lopa-dist, d2f, "
         "fast-dllm, d3llm, lopa-bench or all. (With `run`, --convention says whose program to follow while decoding.)",
     ),

@@ -19,6 +19,7 @@ SHOWN_METRICS = ("tpf", "tpf_committed", "tps_e2e", "latency_s")
 logger = logging.getLogger(__name__)
 
 GIB, MIB = 1 << 30, 1 << 20
+LINE_WIDTH = 116
 
 
 def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
@@ -123,18 +124,30 @@ def _plain(value: object) -> str:
 
 
 def settings_by_origin(settings: Mapping[str, Setting], names: Iterable[str]) -> Iterator[str]:
-    """Yield one line per origin with all its settings, defaults of nothing left out."""
+    """Yield a paragraph per origin with all its settings, defaults of nothing left out."""
     groups: dict[str, list[str]] = {}
     for name in names:
         setting = settings[name]
         if setting.value is not None or setting.origin != "default":
             groups.setdefault(setting.origin, []).append(f"{name} = {_plain(setting.value)}")
     for origin, told in sorted(groups.items(), key=lambda group: group[0] == "default"):
-        yield f"  {origin}: {', '.join(told)}"
+        yield from _paragraph([f"  {origin}: {told[0]}", *told[1:]])
+
+
+def _paragraph(parts: Sequence[str]) -> Iterator[str]:
+    """Yield parts after one another with commas between them, in lines that break between two of them."""
+    line = ""
+    for part in parts:
+        if line and len(line) + len(part) > LINE_WIDTH:
+            yield f"{line},"
+            line = f"    {part}"
+        else:
+            line = f"{line}, {part}" if line else part
+    yield line
 
 
 def plan_lines(plan: Plan, *, compact: bool = False) -> Iterator[str]:
-    """Yield the plan, line by line; `compact` puts settings of one origin on one line."""
+    """Yield the plan, line by line; `compact` puts settings of one origin into one paragraph."""
     names = [name for name in plan.settings if name != "problems"]
     yield "settings, by where they come from:" if compact else "settings:"
     yield from settings_by_origin(plan.settings, names) if compact else setting_lines(plan.settings, names)

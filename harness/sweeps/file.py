@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, reduce
+from itertools import islice
 from operator import or_
 from pathlib import Path
 from types import GenericAlias, NoneType
@@ -28,6 +29,7 @@ Place = tuple[str | int, ...]
 NOT_SWEPT = ("task", "decoder", "options", "command", "dry_run", "fresh", "runs_dir", "live")
 GRID_KEYS = ("name", "include", "exclude")
 COMMAS_INSIDE = ("samples", "system_instruction")
+MAX_PLACES = 100_000  # a few lines of aliases can stand for more entries than there is memory
 
 
 class Entry(BaseModel):
@@ -177,7 +179,9 @@ def _parse(text: str, name: str) -> tuple[Any, Lines]:
     """Return a YAML file's values and the line of each key."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        numbers = dict(_marks(node, (), name)) if node is not None else {}
+        numbers = dict(islice(_marks(node, (), name), MAX_PLACES + 1)) if node is not None else {}
+        if len(numbers) > MAX_PLACES:
+            raise ConfigError(f"{name}: with its aliases written out it has more than {MAX_PLACES:,} entries")
         return yaml.safe_load(text), Lines(name, numbers)
     except RecursionError:
         raise ConfigError(f"{name}: it is nested too deeply, or holds itself") from None

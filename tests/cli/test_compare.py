@@ -114,6 +114,12 @@ def test_runs_are_compared_as_another_program_counts(call: Any, runs: Path) -> N
     assert code == 2 and "did you mean 'lopa-dream'?" in err
 
 
+@pytest.mark.parametrize("command", ["compare", "show", "report"])
+def test_an_unknown_convention_is_refused_before_a_run_is_read(call: Any, command: str) -> None:
+    code, out, err = call(command, "no-such-run", "--count-as", "lopa-drem")
+    assert (code, out) == (2, "") and "lopa-drem" in err and "did you mean" in err and "no-such-run" not in err
+
+
 def test_speeds_of_other_machines_get_no_ratio_in_any_way_of_counting(call: Any, tmp_path: Path) -> None:
     store(tmp_path / "runs")
     store(tmp_path / "runs", run=record(place={"device": "cuda", "device_name": "NVIDIA A100"}))

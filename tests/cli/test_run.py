@@ -21,8 +21,9 @@ def small(diffusion_checkpoint: Path) -> list[str]:
 def test_a_run_prints_its_plan_its_table_and_why_the_score_is_low(call: Any, small: list[str]) -> None:
     code, out, err = call(*small)
     assert code == 0
-    by_origin = {line.split(": ")[0].strip(): line for line in err.splitlines() if " = " in line}
-    assert ", tau_conf = 0.5" in by_origin["flag"] and ", tau_add = 0.1" in by_origin["default"]
+    by_origin = dict(re.findall(r"^  (\w+): (.*(?:\n    .*)*)", err, re.MULTILINE))
+    assert "tau_conf = 0.5" in by_origin["flag"] and "tau_add = 0.1" in by_origin["default"]
+    assert "\n    " in by_origin["default"] and all(len(line) <= 120 for line in by_origin["default"].splitlines())
     assert "samples: 2 of 400 (the first 2): 0-1" in err and "problems =" not in err
     assert "memory: about" in err and "rounds: 1 to 8 for a full answer (8 slots, 2 blocks of 4), 2 to 16 in all" in err
     assert "lopa, 2 branches" in out and "TPF" in out

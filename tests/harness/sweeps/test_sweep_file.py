@@ -20,6 +20,11 @@ from lopa_bench.harness.sweeps.file import (
 )
 from lopa_bench.harness.sweeps.grid import Cell, cells_of
 
+# Thirty lines of two aliases each: a billion entries where they are written out.
+DOUBLED = "task: mini-maths\ndecoder: ar\na0: &a0 [1, 1]\n" + "".join(
+    f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30)
+)
+
 
 @pytest.fixture
 def written(tmp_path: Path) -> Any:
@@ -176,6 +181,7 @@ def test_a_text_with_commas_stays_one_value() -> None:
         ("task: mini-maths\n? [decoder, model]\n: ar\n", "line 2: a key has to be one word"),
         ("task: mini-maths\ndecoder: ar\nseed: &again [0, *again]\n", "it is nested too deeply, or holds itself"),
         ("task: " + "[" * 5000, "it is nested too deeply, or holds itself"),
+        (DOUBLED, "with its aliases written out it has more than 100,000 entries"),
         ("- task\n", "holds no keys"),
         ("", "holds no keys"),
     ],

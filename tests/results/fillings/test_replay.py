@@ -181,6 +181,18 @@ def test_a_figure_is_drawn_and_is_the_same_every_time(shown: Replay, tmp_path: P
     assert once.read_bytes() == again.read_bytes()
 
 
+def test_an_answer_without_a_round_is_drawn_and_shown_empty(tmp_path: Path, make_run: Any, make_sample: Any) -> None:
+    with create_run(tmp_path / "runs", "lopa", make_run(num_documents=1)) as writer:
+        writer.append_trace("a", (), {})
+        writer.append(make_sample("a", useful=0, committed=0, rounds=0, correct=0.0, why="empty"))
+        writer.finish()
+    none = replay(load_run(writer.path))
+    draw_filling(none, [tmp_path / "none.png"])
+    assert (tmp_path / "none.png").stat().st_size > 2000
+    assert len(rounds_table(none).rows) == 0 and "<html" in page(none) and coloured_answer(none).plain == ""
+    assert legend(none) is not None
+
+
 def test_a_figure_of_another_kind_is_refused(shown: Replay, tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"must end in \.png, \.svg, \.pdf"):
         draw_filling(shown, [tmp_path / "a.gif"])
