@@ -1,10 +1,11 @@
 # make demo   five decoders on the bundled models: one table, one plot
 # make report-demo   the five decoders over branches and thresholds, with traces: a full report in demo/report
-# make test   all tests
+# make test   all tests, in two processes; make test JOBS=4 in four
 # make lint   formatting, lint rules, docstrings, types
 # Each makes the virtual environment that it needs, in .venv.
 
 PYTHON ?= python3
+JOBS ?= 2
 BIN := .venv/bin
 TYPES := .cache/types
 INSTALLED := .venv/.installed
@@ -22,7 +23,7 @@ report-demo: $(INSTALLED)
 		--title "LoPA and four other decoders on the bundled models"
 
 test: $(TOOLS)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
 lint: $(TOOLS) $(TYPES)/lopa_bench
 	$(BIN)/ruff format --check .
