@@ -181,6 +181,7 @@ def test_an_archive_under_the_name_of_a_text_is_told_as_one(tmp_path: Path) -> N
         (gzip.compress(lines(ROWS).encode())[:40], "Compressed file ended"),
         (b"<html>not found</html>", "a web page saved under this name"),
     ],
+    ids=["another file", "cut short", "a web page"],
 )
 def test_a_damaged_archive(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "gsm8k_test.jsonl.gz").write_bytes(content)
