@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lopa_bench.errors import CommunicationError, LopaBenchError, Stopped
+from lopa_bench.errors import CommunicationError, InUse, LopaBenchError, Stopped
 from lopa_bench.harness.distributed.beats import (
     FOLDER,
     FOLDER_PREFIX,
@@ -182,7 +182,7 @@ def _as_error(rank: int, ending: Ending, size: int, scratch: Path) -> LopaBenchE
     if ending.kind == Stopped.__name__:  # by a signal to it alone, or the launcher would have stopped them all
         return CommunicationError(f"rank {rank} of {size} was ended by SIGINT ({last_sign(scratch, rank)}); {GO_ON}")
     if ending.code != CommunicationError.exit_code:
-        error = LopaBenchError(ending.sentence)
+        error = (InUse if ending.kind == InUse.__name__ else LopaBenchError)(ending.sentence)
         error.exit_code = ending.code
         return error
     return CommunicationError(f"rank {rank} of {size} failed ({last_sign(scratch, rank)}): {ending.sentence}; {GO_ON}")

@@ -10,6 +10,8 @@ from time import sleep
 from typing import Protocol
 
 from lopa_bench.errors import InUse, LopaBenchError
+from lopa_bench.harness.distributed.launched_run import launched_run
+from lopa_bench.harness.distributed.place import world_of
 from lopa_bench.harness.loaded_models import models_kept
 from lopa_bench.harness.progress import Reporter, Silent
 from lopa_bench.harness.runner import run
@@ -149,7 +151,7 @@ class _Course:
             waiting = [cell for other, cell in enumerate(self._planned) if other not in self.outcomes]
             self._reporters[index] = self._listener.cell_begins(*place, one, *remaining(waiting, self._paces))
         try:
-            outcome = run_cell(one, self._reporters[index])
+            outcome = run_cell(one, self._reporters[index], f"cell {index + 1} of {len(self._planned)}")
         except InUse as error:
             if is_first_try:
                 self._listener.cell_held(*place, str(error))
@@ -179,10 +181,11 @@ def _planned_cell(planned: PlannedCell) -> SweepCell:
     )
 
 
-def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
+def run_cell(planned: PlannedCell, reporter: Reporter, label: str = "") -> Outcome:
     """Run one cell and sum up the problems that it asked; any error but an interruption becomes its outcome.
 
-    Of a cell that is done the stored summary is taken as it is.
+    Of a cell that is done the stored summary is taken as it is. A cell on several devices is run by processes of its
+    own, which show its progress under `label`.
 
     Raises:
         InUse: another process is making the run.
@@ -190,7 +193,10 @@ def run_cell(planned: PlannedCell, reporter: Reporter) -> Outcome:
     if planned.is_done and planned.run is not None and planned.run.summary is not None:
         return Outcome(planned, planned.run, planned.run.summary)
     try:
-        result = run(planned.cell.spec, reporter)
+        if planned.plan.mesh.size > 1 and world_of() is None:
+            result = launched_run(planned.cell.spec, label)
+        else:
+            result = run(planned.cell.spec, reporter)
     except InUse:
         raise
     except LopaBenchError as error:

@@ -20,7 +20,8 @@ BUDGET_S = 20.0
 def try_out(planned: Sequence[PlannedCell], paces: Paces) -> int:
     """Add to `paces` what one answer takes in cells that they tell nothing of; return how many were tried.
 
-    Nothing is stored. Large models and servers are left out, and no more is tried after BUDGET_S.
+    Nothing is stored. Large models, servers and cells on several devices are left out, and no more is tried after
+    BUDGET_S.
     """
     import torch
 
@@ -30,7 +31,8 @@ def try_out(planned: Sequence[PlannedCell], paces: Paces) -> int:
             if time.monotonic() - begun > BUDGET_S:
                 break
             unknown = one.num_missing and one.record is not None and paces.of(one) is None
-            if not unknown or one.plan.is_remote or one.plan.num_parameters > SMALL:
+            alone = one.plan.mesh.size == 1 and not one.plan.is_remote
+            if not unknown or not alone or one.plan.num_parameters > SMALL:
                 continue
             torch.set_num_threads(threads)
             pace = _one_answer(one)
