@@ -66,7 +66,9 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"lopa-bench {version('lopa-bench')}")
+        from lopa_bench.harness.source_state import source_words
+
+        typer.echo(f"lopa-bench {version('lopa-bench')} ({source_words()})")
         raise typer.Exit
 
 

@@ -1,8 +1,11 @@
-"""The build step that adds `lopa_bench_lm_eval.pth` to a wheel, editable ones too; see `lm_eval_plugin`."""
+"""The build step that adds two files to what setuptools builds: see `BuildPy`."""
 
 from __future__ import annotations
 
+import importlib.util
+import logging
 from pathlib import Path
+from types import ModuleType
 
 from setuptools.command.build_py import build_py  # type: ignore[import-untyped]
 
@@ -15,10 +18,34 @@ LINE = (
 
 
 class BuildPy(build_py):
-    """Setuptools' own step, and the one file that must lie at the top of site-packages."""
+    """Setuptools' own step, and two files more, neither of which is ever written to the source tree.
+
+    `lopa_bench_lm_eval.pth` lies at the top of site-packages, of editable installs too; see `lm_eval_plugin`. A wheel
+    holds its commit besides (`source_state`), which an editable install asks git for.
+    """
 
     def run(self) -> None:
-        """Build the packages, then write the file to where the wheel is put together."""
+        """Build the packages, then write the files to where the wheel is put together."""
         super().run()
         folder = self.get_finalized_command("install").install_lib if self.editable_mode else self.build_lib
         (Path(folder) / PTH).write_text(LINE, encoding="utf-8")
+        if not self.editable_mode:
+            write_commit(Path(__file__).resolve().parent.parent, Path(self.build_lib) / "lopa_bench" / "harness")
+
+
+def write_commit(root: Path, folder: Path) -> None:
+    """Write into `folder` which commit the tree at `root` is of, and warn where git does not say."""
+    source_state = _source_state()
+    state = source_state.ask_git(root)
+    if state[0] is None:
+        logging.getLogger(__name__).warning("built without git: runs of this installation will name no commit")
+    source_state.write_state(folder / source_state.BUILT_FROM, state)
+
+
+def _source_state() -> ModuleType:
+    """Return the module beside this one; where a wheel is built, the packages are not there to be imported."""
+    spec = importlib.util.spec_from_file_location("source_state", Path(__file__).with_name("source_state.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from lopa_bench.errors import PrerequisiteError, nearest
 from lopa_bench.harness.distributed.backends import BACKENDS
 from lopa_bench.harness.installed import version_of
+from lopa_bench.harness.source_state import git_state
 from lopa_bench.results.schema import Environment
 
 PACKAGES = (
@@ -153,19 +153,3 @@ def processor_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def git_state() -> tuple[str | None, bool | None]:
-    """Return the commit of this program's source tree and whether it was changed since; None outside git."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():
-        return None, None
-    try:
-        commit = _git(root, "rev-parse", "HEAD").strip()
-        return commit, bool(_git(root, "status", "--porcelain", "--untracked-files=no").strip())
-    except (OSError, subprocess.SubprocessError):
-        return None, None
-
-
-def _git(root: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True, timeout=10).stdout

@@ -13,6 +13,7 @@ import pytest
 from stored import more_work, record, samples, store
 
 from lopa_bench.cli import app as program
+from lopa_bench.harness.source_state import source_words
 
 HEAVY = ("torch", "transformers", "lm_eval", "pandas", "numpy", "matplotlib", "datasets", "peft", "scipy", "evalplus")
 
@@ -71,7 +72,7 @@ def test_the_help_of_a_command_ends_with_an_example(lopa_bench: Any, command: st
 def test_version(lopa_bench: Any) -> None:
     from importlib.metadata import version
 
-    assert lopa_bench("--version").out == f"lopa-bench {version('lopa-bench')}\n"
+    assert lopa_bench("--version").out == f"lopa-bench {version('lopa-bench')} ({source_words()})\n"
 
 
 MISTAKES = {
