@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ConfigError
-from lopa_bench.harness.runner import run
+from lopa_bench.harness.distributed.launched_run import run_on_its_devices
 from lopa_bench.harness.settings import RunSpec, resolve
 from lopa_bench.results.comparison.differences import INCIDENTAL, RECORDED_ELSEWHERE
 from lopa_bench.results.schema import RunRecord, Setting
@@ -66,6 +66,6 @@ def threads_kept() -> Iterator[None]:
 def run_again(spec: RunSpec, runs_dir: Path, **changes: Any) -> StoredRun:
     """Run a specification anew, whatever is stored, with some fields changed."""
     with threads_kept():
-        result = run(replace(spec, **changes, runs_dir=runs_dir, fresh=True, dry_run=False))
+        result = run_on_its_devices(replace(spec, **changes, runs_dir=runs_dir, fresh=True, dry_run=False))
     assert result.run is not None  # only a dry run has none
     return result.run

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopa_bench.harness.distributed.launch import launch
+from lopa_bench.harness.distributed.place import world_of
 from lopa_bench.harness.job import prepare
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.store import load_run
 
 if TYPE_CHECKING:
+    from lopa_bench.harness.progress import Reporter
     from lopa_bench.harness.runner import RunResult
 
 PROGRAM = ("-m", "lopa_bench.cli.rank_of_run")
@@ -41,6 +43,18 @@ def launched_run(spec: RunSpec, label: str = "") -> RunResult:
         word = json.loads((folder / WORD).read_text())
     stored = load_run(Path(word["path"]))
     return RunResult(job.plan, job.asked, stored, stored.summary, word["num_new"])
+
+
+def run_on_its_devices(spec: RunSpec, reporter: Reporter | None = None, label: str = "") -> RunResult:
+    """Run as `harness.runner.run` does; where several devices are asked and none is ours yet, in processes of its own.
+
+    Those show their progress under `label`, and `reporter` hears nothing.
+    """
+    from lopa_bench.harness.runner import run
+
+    if (spec.devices or 1) > 1 and world_of() is None and not spec.dry_run:
+        return launched_run(spec, label)
+    return run(spec, reporter)
 
 
 def write_spec(spec: RunSpec, folder: Path) -> None:

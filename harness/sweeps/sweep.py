@@ -10,11 +10,9 @@ from time import sleep
 from typing import Protocol
 
 from lopa_bench.errors import InUse, LopaBenchError
-from lopa_bench.harness.distributed.launched_run import launched_run
-from lopa_bench.harness.distributed.place import world_of
+from lopa_bench.harness.distributed.launched_run import run_on_its_devices
 from lopa_bench.harness.loaded_models import models_kept
 from lopa_bench.harness.progress import Reporter, Silent
-from lopa_bench.harness.runner import run
 from lopa_bench.harness.shared_work import shared_work
 from lopa_bench.harness.sweeps.plan import (
     Paces,
@@ -193,10 +191,7 @@ def run_cell(planned: PlannedCell, reporter: Reporter, label: str = "") -> Outco
     if planned.is_done and planned.run is not None and planned.run.summary is not None:
         return Outcome(planned, planned.run, planned.run.summary)
     try:
-        if planned.plan.mesh.size > 1 and world_of() is None:
-            result = launched_run(planned.cell.spec, label)
-        else:
-            result = run(planned.cell.spec, reporter)
+        result = run_on_its_devices(planned.cell.spec, reporter, label)
     except InUse:
         raise
     except LopaBenchError as error:
