@@ -66,6 +66,14 @@ def samples(
     return [sample(index, correct=score, slower=slower, **changes) for index, score in enumerate(correct)]
 
 
+def wrong(answers: Sequence[SampleRecord]) -> list[SampleRecord]:
+    """The same problems with other tokens, all wrong."""
+    return [
+        one.model_copy(update={"token_ids": (*one.token_ids, 9), "scores": {"exact_match": 0.0}, "correct": 0.0})
+        for one in answers
+    ]
+
+
 def record(
     *,
     num_documents: int = 20,

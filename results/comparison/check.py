@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from lopa_bench.results.comparison.accuracy_gate import judged_together
 from lopa_bench.results.comparison.baseline import Baseline, cell_for
 from lopa_bench.results.comparison.bounds import Bounds
-from lopa_bench.results.comparison.gates import GateResult, Outcome, bounds_for, check_run
+from lopa_bench.results.comparison.gate_results import GateResult, Outcome
+from lopa_bench.results.comparison.gates import bounds_for, check_run
 from lopa_bench.results.comparison.noise import NoiseCell
 from lopa_bench.results.comparison.speed_gate import check_speed, is_to_be_repeated
 from lopa_bench.results.schema import RunRecord
@@ -85,20 +87,28 @@ def check(
         results += [GateResult(name, "-", "run", Outcome.REGRESSED, reason="no run of this cell") for name in absent]
         absent = []
     notes = (f"not checked, as no run of them {options.looked_at}: {', '.join(absent)}",) if absent else ()
-    return Verdict(tuple(results), notes)
+    return Verdict(tuple(judged_together(results)), notes)
 
 
 def _check_cell(baseline: Baseline, name: str, runs: Sequence[StoredRun], options: CheckOptions) -> list[GateResult]:
     """Return the deterministic gates of every run, then one of the speed where all of them can be judged."""
-    results = [one for run in runs for one in check_run(baseline, name, run, options.bounds, options.stage)]
     cell = baseline.cells.get(name)
+    results = []
+    for run in runs:
+        noise = _noise_of([run.record, *([cell.run] if cell else [])], options.find_noise)
+        results += check_run(baseline, name, run, options.bounds, options.stage, noise)
     judged = {one.run for one in results if one.gate == "tpf"}
     if cell is None or any(run.record.id not in judged for run in runs):
         return results
     num_common = sum(sample.id in cell.samples for sample in runs[0].samples)
     bounds = bounds_for(baseline, options.bounds, num_common, options.stage)
-    noise = options.find_noise(cell.run)
-    speed = check_speed(name, cell, runs, bounds.tps, noise)
+    floor = options.find_noise(cell.run)
+    speed = check_speed(name, cell, runs, bounds.tps, floor)
     if is_to_be_repeated(speed) and options.remeasure is not None:
-        speed = check_speed(name, cell, options.remeasure(runs[0]), bounds.tps, noise)
+        speed = check_speed(name, cell, options.remeasure(runs[0]), bounds.tps, floor)
     return [*results, speed]
+
+
+def _noise_of(records: Sequence[RunRecord], find_noise: FindNoise) -> list[NoiseCell]:
+    """Return the noise floors of these runs' cells, as far as they were measured."""
+    return [found for record in records if (found := find_noise(record)) is not None]

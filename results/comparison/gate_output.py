@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from lopa_bench.results.comparison.check import Verdict
-from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.gate_results import GateResult, Outcome
 from lopa_bench.results.tables import Column, Row, Table
 
 SPEED = "tokens/s"
@@ -105,9 +105,14 @@ def document(verdict: Verdict, baseline: str) -> dict[str, Any]:
         "baseline": baseline,
         "outcome": verdict.outcome.value,
         "exit_code": verdict.exit_code,
-        "results": [{**vars(one), "outcome": one.outcome.value} for one in verdict.results],
+        "results": [_entry(one) for one in verdict.results],
         "notes": list(verdict.notes),
     }
+
+
+def _entry(result: GateResult) -> dict[str, Any]:
+    evidence = None if result.evidence is None else vars(result.evidence)
+    return {**vars(result), "outcome": result.outcome.value, "evidence": evidence}
 
 
 def sentence(result: GateResult) -> str:
@@ -164,7 +169,7 @@ def _printable(text: str) -> str:
 
 def flat_table(verdict: Verdict) -> Table:
     """Return every gate with its numbers as they are and its outcome in words, for CSV."""
-    rows: list[Row] = [{**vars(one), "outcome": one.outcome.value} for one in verdict.results]
+    rows: list[Row] = [_entry(one) for one in verdict.results]
     keys = ("cell", "run", "gate", "outcome", "before", "after", "bound", "reason")
     return Table([Column(key, key) for key in keys], rows, "gates")
 

@@ -7,10 +7,10 @@ gated hard. Speed is not: it is gated only with several runs and a measured nois
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Sequence
 
 from lopa_bench.errors import NotComparable, nearest
+from lopa_bench.results.comparison.accuracy_gate import check_accuracy
 from lopa_bench.results.comparison.baseline import Baseline, Cell, figures_of, nearest_cell
 from lopa_bench.results.comparison.bounds import DEFAULT_BOUNDS, ROUNDING, Bounds
 from lopa_bench.results.comparison.differences import semantic
@@ -21,43 +21,20 @@ from lopa_bench.results.comparison.gate_inputs import (
     what_is_broken,
     why_not_comparable,
 )
-from lopa_bench.results.comparison.paired import fewest_flips
-from lopa_bench.results.statistics import LEVEL, mcnemar_exact
+from lopa_bench.results.comparison.gate_results import GateResult, Outcome
+from lopa_bench.results.comparison.noise import NoiseCell
 from lopa_bench.results.store import StoredRun
 
-ALPHA = 1 - LEVEL
 WORK = ("rounds", "model_calls", "branch_forwards", "positions")
 
 
-class Outcome(StrEnum):
-    """What became of a gate; `NOT_GATED` figures are reported and decide nothing."""
-
-    OK = "ok"
-    REGRESSED = "regressed"
-    NOT_COMPARABLE = "not comparable"
-    NOT_GATED = "not gated"
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """One gate of one run: what it was held to, what was found, and why that is ok or not.
-
-    `is_notable`: it decides nothing, yet a reader of a passed check should know of it.
-    """
-
-    cell: str
-    run: str
-    gate: str
-    outcome: Outcome
-    before: float | None = None
-    after: float | None = None
-    bound: str = ""
-    reason: str = ""
-    is_notable: bool = False
-
-
 def check_run(
-    baseline: Baseline, name: str, run: StoredRun, bounds: Bounds, stage: str | None = None
+    baseline: Baseline,
+    name: str,
+    run: StoredRun,
+    bounds: Bounds,
+    stage: str | None = None,
+    noise: Sequence[NoiseCell] = (),
 ) -> list[GateResult]:
     """Return the deterministic gates of one run.
 
@@ -67,6 +44,7 @@ def check_run(
         run: a stored run.
         bounds: those of the command line; the stage's, then the defaults, fill the gaps.
         stage: whose bounds hold; by default that of the most problems which the run reaches.
+        noise: the noise floors of the run's and the baseline's cell, as far as they were measured.
     """
 
     def one(outcome: Outcome, gate: str, reason: str) -> list[GateResult]:
@@ -91,7 +69,7 @@ def check_run(
         settled = bounds_for(baseline, bounds, len(common), stage)
     except NotComparable as error:
         return one(Outcome.NOT_COMPARABLE, "stage", str(error))
-    return [*_coverage(name, cell, run, len(common)), *_gates(beside(name, cell, run), settled)]
+    return [*_coverage(name, cell, run, len(common)), *_gates(beside(name, cell, run), settled, noise)]
 
 
 def _coverage(name: str, cell: Cell, run: StoredRun, num_common: int) -> list[GateResult]:
@@ -102,8 +80,8 @@ def _coverage(name: str, cell: Cell, run: StoredRun, num_common: int) -> list[Ga
     return [GateResult(name, run.record.id, "problems", Outcome.NOT_GATED, reason=words, is_notable=True)]
 
 
-def _gates(checked: Checked, bounds: Bounds) -> list[GateResult]:
-    results = [_settings(checked), _answers(checked), _accuracy(checked, bounds)]
+def _gates(checked: Checked, bounds: Bounds, noise: Sequence[NoiseCell]) -> list[GateResult]:
+    results = [_settings(checked), _answers(checked), check_accuracy(checked, bounds, noise)]
     before, after = figures_of(checked.before), figures_of(checked.after)
     results.append(_tpf(checked, bounds, before["tpf"], after["tpf"]))
     return results + [_work(checked, bounds, name) for name in WORK]
@@ -169,35 +147,6 @@ def _answers(checked: Checked) -> GateResult:
     return GateResult(
         checked.cell, checked.run, "answers", Outcome.NOT_GATED, reason=words + left_out, is_notable=bool(changed)
     )
-
-
-def _accuracy(checked: Checked, bounds: Bounds) -> GateResult:
-    """Fail a drop beyond the bound that is also more than chance, where chance has a part at all.
-
-    It has none where answers are not drawn and nothing numeric has changed: the same program then gives the same
-    tokens, and a lost problem is a changed program. Elsewhere McNemar's exact test over the common problems decides.
-    """
-    before, after = figures_of(checked.before)["accuracy"] or 0.0, figures_of(checked.after)["accuracy"] or 0.0
-    drop = before - after
-    changes = [checked.after[key].correct - line.correct for key, line in checked.before.items()]
-    gained, lost = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
-    words = f"{gained} gained, {lost} lost of {len(changes)}"
-    if bounds.max_drop is None:
-        return GateResult(checked.cell, checked.run, "accuracy", Outcome.NOT_GATED, before, after, "", words)
-    bound = f"{-100 * bounds.max_drop or 0:g} pt"
-    if drop <= bounds.max_drop + ROUNDING:
-        return _decided(checked, "accuracy", True, before, after, bound, words)
-    if not checked.numeric and not checked.is_drawn:
-        return _decided(
-            checked, "accuracy", False, before, after, bound, f"{words}; nothing but the program has changed"
-        )
-    p_value = mcnemar_exact(gained, lost)
-    cause = "; ".join(map(str, checked.numeric)) or "answers are drawn"
-    words += f"; McNemar p = {p_value:.3g}; chance has a part ({cause})"
-    if p_value >= ALPHA and len(changes) < fewest_flips():
-        words += f"; {len(changes)} problems are too few to tell"
-    decided = _decided(checked, "accuracy", p_value >= ALPHA, before, after, bound, words)
-    return replace(decided, is_notable=True)
 
 
 def _tpf(checked: Checked, bounds: Bounds, before: float | None, after: float | None) -> GateResult:

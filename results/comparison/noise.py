@@ -93,6 +93,17 @@ class NoiseCell(Record):
         return max(self.accuracies) - min(self.accuracies) if len(self.accuracies) > 1 else None
 
     @property
+    def repeat_spread(self) -> float | None:
+        """Highest less lowest accuracy over the repeats alone, None below two."""
+        found = [one.repeat.accuracy for one in self.repeats if one.repeat.accuracy is not None]
+        return max(found) - min(found) if len(found) > 1 else None
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether equal runs gave unequal answers."""
+        return any(one.identical < one.samples for one in self.repeats)
+
+    @property
     def unhindered(self) -> list[float]:
         """Tokens per second of the repeats without the time in which they had no processor, for those that say so."""
         return [one.repeat.unhindered for one in self.repeats if one.repeat.unhindered]

@@ -22,7 +22,7 @@ from statistics import median
 from lopa_bench.results.comparison.baseline import Cell
 from lopa_bench.results.comparison.bounds import Bound
 from lopa_bench.results.comparison.differences import speed_obstacle
-from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.gate_results import GateResult, Outcome
 from lopa_bench.results.comparison.load import (
     LIKE_QUEUE,
     is_busier,

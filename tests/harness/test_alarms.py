@@ -13,7 +13,7 @@ from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.comparison.baseline import Acceptance, Baseline, accept
 from lopa_bench.results.comparison.bounds import bounds_from
 from lopa_bench.results.comparison.check import CheckOptions, check
-from lopa_bench.results.comparison.gates import Outcome
+from lopa_bench.results.comparison.gate_results import Outcome
 from lopa_bench.results.schema import utc_now
 
 SPEC = RunSpec(task="mini-maths", decoder="d2f", limit=2, device="cpu", warmup=0)

@@ -102,12 +102,55 @@ def test_the_same_weights_under_another_name_are_no_other_model() -> None:
         ({}, {"world_size": 2}, "x not comparable: processes 1 vs 2"),
         ({"num_devices": 2}, {}, "x not comparable: 2 x AMD EPYC vs AMD EPYC"),
         ({}, {"packages": {"torch": "2.10"}}, "x not comparable: torch 2.9.0 vs 2.10"),
+        (
+            {"world_size": 2, "num_devices": 2, "groups": {"dp": 1, "bp": 2, "tp": 1}},
+            {"world_size": 2, "num_devices": 2, "groups": {"dp": 1, "bp": 1, "tp": 2}},
+            "x not comparable: processes 2 (bp 2) vs 2 (tp 2)",
+        ),
+        (
+            {"world_size": 2, "num_devices": 2, "communication": "gloo, two-phase"},
+            {"world_size": 2, "num_devices": 2, "communication": "nccl, two-phase"},
+            "x not comparable: communication gloo, two-phase vs nccl, two-phase",
+        ),
+        (
+            {"accelerations": ("w8a8 (torch._int_mm: 35)",)},
+            {"accelerations": ("w8a8 (dequantised: 35)",)},
+            "x not comparable: network w8a8 (torch._int_mm: 35) vs w8a8 (dequantised: 35)",
+        ),
     ],
-)
+    ids=[
+        "device", "dtype", "threads", "batch", "processes", "devices", "library", "arrangement", "communication",
+        "accelerations",
+    ],
+)  # fmt: skip
 def test_speeds_of_unlike_machines_are_not_set_side_by_side(
     before: dict[str, Any], after: dict[str, Any], words: str
 ) -> None:
     assert speed_obstacle(record(place=before), record(place=after)) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("compile", True, "none vs true"), ("quantize", "w8a8", "none vs w8a8"), ("merge_qkv", True, "none vs true")],
+    ids=["compile", "quantize", "merge_qkv"],
+)
+def test_another_network_is_a_difference_and_no_ratio_of_speeds(name: str, value: Any, words: str) -> None:
+    plain, changed = record(settings={name: None}), record(settings={name: value}, origins={name: "flag"})
+    assert [one.name for one in differences(plain, changed)] == [name]
+    assert speed_obstacle(plain, changed) == f"x not comparable: {name.replace('_', ' ')} {words}"
+    assert speed_obstacle(changed, changed) is None and speed_obstacle(plain, record(settings={name: False})) is None
+
+
+def test_branches_on_two_processes_are_not_a_network_on_two() -> None:
+    """As many processes, which share other things."""
+    sizes = {"world_size": 2, "num_devices": 2}
+    one = record(place={**sizes, "groups": {"dp": 1, "bp": 2, "tp": 1}, "communication": "gloo, two-phase"})
+    other = record(place={**sizes, "groups": {"dp": 1, "bp": 1, "tp": 2}, "communication": "gloo"})
+    assert [str(found) for found in differences(one, other)] == [
+        "world_size: 2 (bp 2) vs 2 (tp 2)", "communication: gloo, two-phase vs gloo",
+    ]  # fmt: skip
+    not_told = record(place=sizes)
+    assert differences(one, not_told) == [] and speed_obstacle(one, not_told) is None
 
 
 def test_a_speed_without_a_device_or_with_a_trace_enters_no_comparison() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import record, sample, samples, store
+from stored import record, sample, samples, store, wrong
 
 from lopa_bench.errors import ConfigError, PrerequisiteError
 from lopa_bench.results.comparison.baseline import Acceptance, Baseline, accept
 from lopa_bench.results.comparison.bounds import bounds_from
 from lopa_bench.results.comparison.check import CheckOptions, Verdict, check
 from lopa_bench.results.comparison.gate_output import cells_table
-from lopa_bench.results.comparison.gates import Outcome
+from lopa_bench.results.comparison.gate_results import Outcome
 from lopa_bench.results.schema import SampleRecord, utc_now
 from lopa_bench.results.store import StoredRun
 
@@ -59,9 +59,10 @@ def test_a_pass_over_a_part_of_the_problems_says_so(tmp_path: Path) -> None:
 
 
 def test_a_drop_that_passes_as_chance_is_said(tmp_path: Path) -> None:
-    verdict = judged(tmp_path, samples([0.0] * 5), place={"packages": {"torch": "3.0.0"}})
+    answers = [*wrong(samples([1.0] * 20)[:3]), *samples([1.0] * 20)[3:]]
+    verdict = judged(tmp_path, answers, place={"packages": {"torch": "3.0.0"}})
     assert verdict.exit_code == 0
-    assert "accuracy: 0 gained, 5 lost of 5" in remarks(verdict) and "too few to tell" in remarks(verdict)
+    assert "accuracy: 0 gained, 3 lost of 20; undecided: McNemar p = 0.25" in remarks(verdict)
 
 
 def test_one_run_is_not_its_own_repeat(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from lopa_bench.results.comparison.baseline import Acceptance, accept
 from lopa_bench.results.comparison.bounds import bounds_from
 from lopa_bench.results.comparison.check import CheckOptions, Verdict, check
 from lopa_bench.results.comparison.gate_output import cells_table, document, gates_table, github_lines, junit
-from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.gate_results import GateResult, Outcome
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.tables import render
 

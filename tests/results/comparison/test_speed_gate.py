@@ -15,7 +15,7 @@ from lopa_bench.results.comparison.baseline import BASELINE_VERSION, Acceptance,
 from lopa_bench.results.comparison.baseline_file import read_baseline, write_baseline
 from lopa_bench.results.comparison.bounds import bounds_from
 from lopa_bench.results.comparison.check import CheckOptions, check
-from lopa_bench.results.comparison.gates import GateResult, Outcome
+from lopa_bench.results.comparison.gate_results import GateResult, Outcome
 from lopa_bench.results.comparison.load import LOAD, QUEUED, WATCHED
 from lopa_bench.results.comparison.noise import Agreement, NoiseCell, Repeat
 from lopa_bench.results.schema import utc_now
