@@ -48,7 +48,8 @@ def trace(
         _write(shown, html, figure or [])
         return
     if format == "json":
-        shared.print_json({"facts": shown.facts(), "trace": shown.trace.model_dump(mode="json")})
+        rounds = [dict(row) for row in rounds_table(shown).rows]
+        shared.print_json({"facts": shown.facts(), "rounds": rounds, "trace": shown.trace.model_dump(mode="json")})
     elif format == "table":
         _print(shown)
     else:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.errors import ResultsError
 from lopa_bench.results.fillings.branch_wins import BranchWins, branch_wins
 from lopa_bench.results.fillings.fill_order import PARTS, FillOrder, RoundRow, fill_order, round_rows
-from lopa_bench.results.rows import short_runs, with_bounds
+from lopa_bench.results.fillings.lengths import FEWEST
+from lopa_bench.results.fillings.places import PlaceRow, place_rows
+from lopa_bench.results.fillings.ranks import RankRow, rank_rows
+from lopa_bench.results.rows import with_bounds
+from lopa_bench.results.statistics import wilson_interval
 from lopa_bench.results.tables import Column, Row, Table, Value
 from lopa_bench.results.trace import TraceRecord
 
 if TYPE_CHECKING:
     from lopa_bench.results.store import StoredRun
-
-TABLES = ("order", "bursts", "rounds", "branches", "tenths")
 
 
 @dataclass(frozen=True)
@@ -28,22 +30,34 @@ class Analysis:
     order: FillOrder
     rounds: tuple[RoundRow, ...]
     wins: BranchWins | None
+    places: tuple[PlaceRow, ...]
+    ranks: tuple[RankRow, ...]
     notes: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON values, the shares and means among them."""
-        order = asdict(self.order) | {"tau_interval": _interval(self.order.tau_interval)}
+        order = asdict(self.order) | {
+            name: _interval(getattr(self.order, name)) for name in ("tau_interval", "block_interval")
+        }
         order |= {name: getattr(self.order, name) for name in ("largest_burst", "mean_burst", "share_of_single")}
         wins = None
         if self.wins is not None:
             wins = asdict(self.wins) | {"lookahead_interval": _interval(self.wins.lookahead_interval)}
             wins |= {name: getattr(self.wins, name) for name in ("share_lookahead_won", "branches_per_round")}
+        places = [asdict(row) | {"interval": _interval(row.interval)} for row in self.places]
+        ranks = [asdict(row) | {"interval": _interval(row.interval)} for row in self.ranks]
         rounds = [asdict(row) for row in self.rounds]
-        return {"run": self.run_id, "order": order, "branches": wins, "rounds": rounds, "notes": list(self.notes)}
+        return {"order": order, "branches": wins, "ranks": ranks, "places": places, "rounds": rounds}
 
 
 def _interval(interval: Any) -> Any:
     return None if interval is None else interval.model_dump()
+
+
+def good_traces(run: StoredRun) -> list[TraceRecord]:
+    """Return the traces of a run's good answers; none where it kept none."""
+    good = {sample.id for sample in run.samples if sample.status == "ok"}
+    return [trace for trace in run.traces() if trace.id in good]
 
 
 def traces_of(run: StoredRun) -> list[TraceRecord]:
@@ -52,85 +66,56 @@ def traces_of(run: StoredRun) -> list[TraceRecord]:
     Raises:
         ResultsError: the run kept none.
     """
-    good = {sample.id for sample in run.samples if sample.status == "ok"}
-    traces = [trace for trace in run.traces() if trace.id in good]
+    traces = good_traces(run)
     if not traces:
-        raise ResultsError(f"run {run.record.id} kept no traces; give its command again with --trace --new")
+        raise ResultsError(no_traces(run))
     return traces
 
 
-def analyse(run: StoredRun) -> Analysis:
-    """Analyse the traces of a run; ResultsError when it kept none."""
-    traces = traces_of(run)
+def no_traces(run: StoredRun) -> str:
+    """Return what to say of a run without traces."""
+    return f"run {run.record.id} kept no traces; give its command again with --trace --new"
+
+
+def analyse(run: StoredRun, traces: Sequence[TraceRecord] | None = None) -> Analysis:
+    """Analyse the traces of a run, read from it unless they are given; ResultsError when it kept none."""
+    traces = traces_of(run) if traces is None else traces
     eos = run.record.model.eos_token_id
     wins = branch_wins(traces, eos)
-    notes = []
+    return Analysis(
+        run.record.id,
+        run.record.decoder.name,
+        fill_order(traces, eos, _block_size(run)),
+        tuple(round_rows(traces)),
+        wins,
+        place_rows(traces, eos),
+        rank_rows(traces),
+        tuple(_what_to_know(run, traces, wins)),
+    )
+
+
+def _block_size(run: StoredRun) -> int | None:
+    """Return the slots of the decoder's blocks; None for one that has no blocks."""
+    stated = run.record.decoder.options.get("block_size")
+    return stated if isinstance(stated, int) and stated > 0 else None
+
+
+def _what_to_know(run: StoredRun, traces: Sequence[TraceRecord], wins: BranchWins | None) -> Iterator[str]:
+    """Yield what the traces of a run lack."""
+    name = run.record.id
     if len(traces) < len(run.samples):
-        notes.append(f"{run.record.id}: {len(traces)} of {len(run.samples)} answers have a trace and no error")
-    if eos is None:
-        notes.append(f"{run.record.id}: its model names no EOS, so that an answer ends at its first unfilled slot")
+        yield f"{name}: {len(traces)} of {len(run.samples)} answers have a trace and no error"
+    if run.record.model.eos_token_id is None:
+        yield f"{name}: its model names no EOS, so that an answer ends at its first unfilled slot"
     if wins is not None and wins.num_contested and wins.gain is None:
-        notes.append(
-            f"{run.record.id}: traces of schema version {run.version} do not say what the other branches would have "
+        yield (
+            f"{name}: traces of schema version {run.version} do not say what the other branches would have "
             "filled; run it again for that"
         )
-    rows = tuple(round_rows(traces))
-    return Analysis(run.record.id, run.record.decoder.name, fill_order(traces, eos), rows, wins, tuple(notes))
 
 
-def table(name: str, analyses: Sequence[Analysis]) -> Table:
-    """Return one of TABLES, a row per run or several rows of each."""
-    made = {
-        "order": order_table,
-        "bursts": bursts_table,
-        "rounds": rounds_table,
-        "branches": branches_table,
-        "tenths": tenths_table,
-    }[name](analyses)
-    if len({row["run"] for row in made.rows}) > 1 or name in ("order", "branches"):
-        return made
-    columns = [column for column in made.columns if column.key != "run"]
-    return Table(columns, made.rows, made.title, made.notes)
-
-
-def overview(analyses: Sequence[Analysis]) -> list[Table]:
-    """Return a row per run first, then what has several rows of each, of several runs side by side.
-
-    Round by round there is no overview of several runs; that table is left out then.
-    """
-    found = [table("order", analyses), table("branches", analyses)]
-    if len(analyses) < 2:
-        found += [table(name, analyses) for name in ("tenths", "bursts", "rounds")]
-    else:
-        found.append(
-            _side_by_side(tenths_table(analyses), "part", "share", "where lookaheads win, % of those tried", None)
-        )
-        found.append(
-            _side_by_side(bursts_table(analyses), "size", "share", "slots filled by one round, % of rounds", 0.0)
-        )
-    return [one for one in found if one.rows]
-
-
-def _side_by_side(long: Table, key: str, value: str, title: str, missing: float | None) -> Table:
-    """Return a column for each run of a table that has several rows of each, named by the run's number.
-
-    `missing` stands where a run has no row of a key that another has.
-    """
-    runs = [str(run) for run in dict.fromkeys(row["run"] for row in long.rows)]
-    short = short_runs(runs)
-    keys = dict.fromkeys(row[key] for row in long.rows)
-    ordered = sorted(keys, key=lambda one: one if isinstance(one, int) else 0)  # words keep their order
-    rows: list[dict[str, Value]] = [{key: one, **dict.fromkeys(runs, missing)} for one in ordered]
-    places = {one: rows[index] for index, one in enumerate(ordered)}
-    for row in long.rows:
-        places[row[key]][str(row["run"])] = row[value]
-    first = next(column for column in long.columns if column.key == key)
-    columns = [first, *(Column(run, short[run], digits=1, scale=100.0) for run in runs)]
-    return Table(columns, rows, title)
-
-
-def order_table(analyses: Sequence[Analysis]) -> Table:
-    """Return a row per run: order, bursts and when the EOS came."""
+def order_table(analyses: Sequence[Analysis], *, locally: bool = False) -> Table:
+    """Return a row per run: order, bursts and when the EOS came; `locally` also order within blocks and revisions."""
     rows: list[Row] = []
     for one in analyses:
         order = one.order
@@ -139,12 +124,14 @@ def order_table(analyses: Sequence[Analysis]) -> Table:
             "decoder": one.decoder,
             "n": order.n,
             **with_bounds("tau", order.tau, order.tau_interval),
+            **with_bounds("block_tau", order.block_tau, order.block_interval),
             "mean_burst": order.mean_burst,
             "largest_burst": order.largest_burst,
             "single": order.share_of_single,
             "forced": order.forced,
             "eos_first": order.eos_first,
             "after_eos": order.filled_after_eos,
+            "revised": order.revised,
         }
         rows.append(row)
     columns = [
@@ -160,6 +147,10 @@ def order_table(analyses: Sequence[Analysis]) -> Table:
         _percent("after_eos", "filled after it"),
     ]
     notes = ["tau: Kendall's tau-b of position and round over the useful slots, 1 is left to right"]
+    if locally:
+        columns.insert(4, Column("block_tau", "tau in blocks", digits=2, interval=True))
+        columns.append(_percent("revised", "revised"))
+        notes.append("tau in blocks: the same within each block of the decoder; revised: slots filled more than once")
     return Table(columns, rows, "order of filling", [*notes, *_notes(analyses)])
 
 
@@ -243,10 +234,49 @@ def tenths_table(analyses: Sequence[Analysis]) -> Table:
         for part in one.wins.parts if one.wins and one.wins.num_contested else ():
             place = "behind the end" if part.part is None else f"{part.part / PARTS:.0%}-{(part.part + 1) / PARTS:.0%}"
             row: dict[str, Value] = {"run": one.run_id, "part": place, "tried": part.num_tried, "won": part.num_won}
-            rows.append(row | {"share": part.share_won, "gain": part.gain})
+            is_known = part.num_tried >= FEWEST
+            interval = wilson_interval(part.num_won, part.num_tried) if is_known else None
+            rows.append(
+                row | with_bounds("share", part.share_won if is_known else None, interval) | {"gain": part.gain}
+            )
     columns = [Column("run", "run"), Column("part", "part of the answer"), Column("tried", "lookaheads")]
-    columns += [Column("won", "won"), _percent("share", "won"), Column("gain", "gain when won", digits=2, signed=True)]
-    return Table(columns, rows, "where lookaheads win")
+    columns += [Column("won", "won"), Column("share", "won %", digits=1, scale=100.0, interval=True)]
+    columns.append(Column("gain", "gain when won", digits=2, signed=True))
+    notes = [f"the share of fewer than {FEWEST} lookaheads is n/a"]
+    return Table(columns, rows, "where lookaheads win", notes)
+
+
+def places_table(analyses: Sequence[Analysis]) -> Table:
+    """Return a row per tenth of the answer: how fast it was filled."""
+    rows: list[Row] = []
+    for one in analyses:
+        for row in one.places:
+            values: dict[str, Value] = {"run": one.run_id, "part": row.words, "n": row.n, "slots": row.num_slots}
+            rows.append(values | {"rounds": row.num_rounds} | with_bounds("tpf", row.tpf, row.interval))
+    columns = [Column("run", "run"), Column("part", "part of the answer"), Column("n", "n"), Column("slots", "slots")]
+    columns += [Column("rounds", "rounds", digits=1), Column("tpf", "TPF", digits=2, interval=True)]
+    notes = [
+        f"a round is shared out over the useful slots it filled; the TPF of fewer than {FEWEST} answers is n/a",
+    ]
+    return Table(columns, rows, "TPF by part of the answer", notes)
+
+
+def ranks_table(analyses: Sequence[Analysis]) -> Table:
+    """Return a row for the anchor and for each rank of lookaheads, 1 for the most confident: tried and won."""
+    rows: list[Row] = []
+    for one in analyses:
+        for row in one.ranks:
+            values: dict[str, Value] = {"run": one.run_id, "rank": row.words, "tried": row.num_tried}
+            values |= {"won": row.num_won, **with_bounds("share", row.share, row.interval), "margin": row.margin}
+            rows.append(values)
+    columns = [Column("run", "run"), Column("rank", "rank"), Column("tried", "tried"), Column("won", "won")]
+    columns.append(Column("share", "won %", digits=1, scale=100.0, interval=True))
+    columns.append(Column("margin", "score above the anchor's", digits=3, signed=True))
+    notes = [
+        "rank 1 looks ahead to the masked slot of highest confidence; score above the anchor's: mean where it won; "
+        f"the share of fewer than {FEWEST} tried is n/a",
+    ]
+    return Table(columns, rows, "lookaheads by rank", notes)
 
 
 def _percent(key: str, title: str) -> Column:

@@ -7,7 +7,7 @@ first EOS; a position that was filled anew counts by its last round.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import mean
@@ -32,22 +32,29 @@ class FillOrder:
         tau: mean over answers of Kendall's tau-b between position and round, 1 for left to right; None where no answer
             has two slots filled in different rounds.
         tau_interval: by bootstrap over the `n_tau` answers that have one.
+        block_tau: the same within each of the decoder's blocks, mean over an answer's blocks, then over answers; None
+            for a decoder without blocks.
+        block_interval: by bootstrap over the answers that have one.
         n_eos: answers with an EOS.
         eos_first: share of those whose EOS was filled in an earlier round than some slot before it.
         filled_after_eos: mean share of their useful slots that were filled in a later round than the EOS.
         bursts: rounds by the number of slots that they filled, 0 included.
         forced: share of all filled slots that nothing but the need for progress filled.
+        revised: share of the slots that were filled more than once.
     """
 
     n: int
     tau: float | None
     tau_interval: Interval | None
     n_tau: int
+    block_tau: float | None
+    block_interval: Interval | None
     n_eos: int
     eos_first: float | None
     filled_after_eos: float | None
     bursts: dict[int, int]
     forced: float | None
+    revised: float | None
 
     @property
     def largest_burst(self) -> int | None:
@@ -84,23 +91,29 @@ class RoundRow:
     place: float | None
 
 
-def fill_order(traces: Sequence[TraceRecord], eos_id: int | None) -> FillOrder:
-    """Return how the answers of `traces` were filled; `eos_id` is the model's EOS."""
+def fill_order(traces: Sequence[TraceRecord], eos_id: int | None, block_size: int | None = None) -> FillOrder:
+    """Return how the answers of `traces` were filled; `eos_id` is the model's EOS, `block_size` the decoder's."""
     taus = [tau for trace in traces if (tau := kendall_tau(trace, useful_length(trace, eos_id))) is not None]
+    local = [tau for trace in traces if (tau := block_tau(trace, useful_length(trace, eos_id), block_size)) is not None]
     late = [share for trace in traces if (share := share_after_eos(trace, eos_id)) is not None]
     bursts = Counter(len(one.positions) for trace in traces for one in trace.rounds)
     num_filled = sum(size * count for size, count in bursts.items())
+    fillings = [Counter(position for one in trace.rounds for position in one.positions) for trace in traces]
+    num_slots = sum(map(len, fillings))
     num_forced = sum(one.num_forced for trace in traces for one in trace.rounds)
     return FillOrder(
         n=len(traces),
         tau=mean(taus) if taus else None,
         tau_interval=bootstrap_mean(taus),
         n_tau=len(taus),
+        block_tau=mean(local) if local else None,
+        block_interval=bootstrap_mean(local),
         n_eos=len(late),
         eos_first=mean(share > 0 for share in late) if late else None,
         filled_after_eos=mean(late) if late else None,
         bursts=dict(sorted(bursts.items())),
         forced=num_forced / num_filled if num_filled else None,
+        revised=sum(count > 1 for one in fillings for count in one.values()) / num_slots if num_slots else None,
     )
 
 
@@ -109,9 +122,28 @@ def kendall_tau(trace: TraceRecord, length: int) -> float | None:
 
     Slots filled in one round are ties. It is undefined for fewer than two slots and for those of a single round.
     """
+    return _tau({position: index for position, index in trace.filled_in.items() if position < length})
+
+
+def block_tau(trace: TraceRecord, length: int, block_size: int | None) -> float | None:
+    """Return the mean of Kendall's tau-b within each block of the first `length` slots, over blocks that have one.
+
+    Blocks begin at the answer's first slot. None without blocks and where each was filled in a single round.
+    """
+    if block_size is None:
+        return None
+    blocks: dict[int, dict[int, int]] = {}
+    for position, index in trace.filled_in.items():
+        if position < length:
+            blocks.setdefault(position // block_size, {})[position] = index
+    taus = [tau for rounds in blocks.values() if (tau := _tau(rounds)) is not None]
+    return mean(taus) if taus else None
+
+
+def _tau(rounds: Mapping[int, int]) -> float | None:
+    """Return Kendall's tau-b of positions and their rounds; None where all are of one round."""
     from scipy.stats import kendalltau
 
-    rounds = {position: index for position, index in trace.filled_in.items() if position < length}
     if len(set(rounds.values())) < 2:
         return None
     positions = sorted(rounds)

@@ -68,7 +68,7 @@ def legend(shown: Replay, *, few_colours: bool = False) -> Text:
 
 
 def rounds_table(shown: Replay) -> Table:
-    """Return a row per round: what it filled and, for LoPA, which branch won and what that brought."""
+    """Return a row per round: what it filled and, for LoPA, which branch won, by how much and what that brought."""
     has_branches = any(one.branches for one in shown.trace.rounds)
     rows: list[Row] = []
     for one in shown.trace.rounds:
@@ -79,13 +79,15 @@ def rounds_table(shown: Replay) -> Table:
             "open": one.num_slots,
             "branches": len(one.branches),
             "won": _winner(one, shown),
+            **_scores(one),
             "gain": one.gain,
             "text": " | ".join(_pieces(one, shown)),
         }
         rows.append(row)
     columns = [Column("round", "round"), Column("filled", "filled"), Column("forced", "forced"), Column("open", "open")]
     if has_branches:
-        columns += [Column("branches", "branches"), Column("won", "won"), Column("gain", "gain", signed=True)]
+        columns += [Column("branches", "branches"), Column("won", "won"), Column("score", "score", digits=3)]
+        columns += [Column("margin", "margin", digits=3, signed=True), Column("gain", "gain", signed=True)]
     columns.append(Column("text", "position:text"))
     return Table(columns, rows)
 
@@ -97,6 +99,13 @@ def _winner(one: RoundRecord, shown: Replay) -> str:
     if branch.position is None or branch.token is None:
         return "anchor"
     return f"{branch.position} {_short(shown.trace.spell(branch.token))}"
+
+
+def _scores(one: RoundRecord) -> dict[str, float | None]:
+    """Return the winner's score and by how much it beat the anchor's; there is no margin without another branch."""
+    winner = one.branches[one.winner] if one.branches and one.winner is not None else None
+    margin = None if winner is None or len(one.branches) < 2 else one.margin_of(winner)
+    return {"score": None if winner is None else winner.score, "margin": margin}
 
 
 def _pieces(one: RoundRecord, shown: Replay) -> Iterator[str]:

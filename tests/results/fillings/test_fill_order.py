@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lopa_bench.results.fillings.fill_order import (
+    block_tau,
     fill_order,
     heat_map,
     kendall_tau,
@@ -54,6 +55,26 @@ def test_tau_is_undefined_and_not_0_where_there_is_no_order() -> None:
     assert kendall_tau(trace((0,)), 1) is None
     assert kendall_tau(trace(), 0) is None
     assert kendall_tau(trace((0,), (1,)), 1) is None  # behind the end does not count
+
+
+def test_tau_within_blocks_forgets_the_order_of_blocks() -> None:
+    """Blocks one after another, each from right to left: over all mostly in order, within each against it."""
+    blocks = trace((2,), (1,), (0,), (5,), (4,), (3,))
+    assert block_tau(blocks, 6, 3) == pytest.approx(-1.0)
+    assert kendall_tau(blocks, 6) == pytest.approx((9 - 6) / 15)
+    assert block_tau(blocks, 6, 6) == kendall_tau(blocks, 6)
+    assert block_tau(trace((0,), (1,), (3,), (2,)), 4, 2) == pytest.approx(0.0)  # the mean of 1 and -1
+    assert block_tau(trace((0, 1), (2,), (3,)), 4, 2) == pytest.approx(1.0)  # a block of one round has none
+    assert block_tau(blocks, 6, None) is None and block_tau(trace((0, 1), (2, 3)), 4, 2) is None
+    found = fill_order([blocks, LEFT_TO_RIGHT], EOS, 3)
+    assert found.block_tau == pytest.approx(0.0) and found.block_interval is not None
+    assert fill_order([blocks], EOS).block_tau is None
+
+
+def test_slots_that_were_revised_are_a_share_of_all_slots() -> None:
+    assert fill_order([trace((0, 1), (2,), (0,), (0,)), trace((0,))], EOS).revised == 0.25
+    assert fill_order([LEFT_TO_RIGHT], EOS).revised == 0.0
+    assert fill_order([], EOS).revised is None
 
 
 def test_a_slot_filled_anew_counts_by_its_last_round() -> None:

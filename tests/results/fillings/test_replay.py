@@ -131,6 +131,18 @@ def test_the_terminal_has_the_text_a_legend_and_a_line_per_round(shown: Replay) 
         (2, 0, "-", None),
     ]
     assert rows[0]["text"] == "2: is↵"
+    assert [(row["score"], row["margin"]) for row in rows] == [(-1.0, None), (-0.5, 0.5), (-1.0, None)]
+
+
+def test_the_winner_s_score_stands_beside_what_it_brought(shown: Replay) -> None:
+    kept = RoundRecord(index=0, positions=(2,), tokens=(12,), branches=(AHEAD, ANCHOR), winner=1)
+    unscored = kept.model_copy(update={"branches": (AHEAD.model_copy(update={"score": None}), ANCHOR), "winner": 0})
+    for rounds, expected in (((kept,), (-1.0, 0.0)), ((unscored,), (None, None))):
+        [row] = rounds_table(replace(shown, trace=shown.trace.model_copy(update={"rounds": rounds}))).rows
+        assert (row["score"], row["margin"]) == expected
+    plain = RoundRecord(index=0, positions=(2,), tokens=(12,))
+    table = rounds_table(replace(shown, trace=shown.trace.model_copy(update={"rounds": (plain,)})))
+    assert not {"score", "margin", "won"} & {column.key for column in table.columns}
 
 
 def test_few_colours_come_in_turn_and_neighbours_differ(shown: Replay) -> None:
