@@ -1,8 +1,8 @@
-"""Every figure, defined once: formula, unit, direction, and the definition's version, which is stored with the number.
+"""Every figure of a run, defined once: formula, unit, direction, and the definition's version, stored with the number.
 
 All are computed from a run's samples. Samples that ended in an error take no part; the times of warm-up samples and of
 answers taken from another run take no part in time figures. A figure that is undefined, as a rate over no time, is None
-and never 0. `docs/metrics.md` is the same table in words.
+and never 0. Figures of several runs or of traces are in `results.definitions`, which holds these too.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ TOP = 10
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One definition.
-
-    `direction` says which way is better. `select` gives the samples that count. `function` computes the figure from
-    those. A ratio of sums has its `numerator` and `denominator` per sample too, for intervals.
-    """
+class Definition:
+    """What a figure means; `direction` says which way is better, `version` goes up when the formula changes."""
 
     id: str
     version: int
@@ -36,6 +32,16 @@ class Metric:
     unit: str
     direction: Direction
     formula: str
+
+
+@dataclass(frozen=True)
+class Metric(Definition):
+    """A figure that follows from a run's samples.
+
+    `select` gives the samples that count. `function` computes the figure from those. A ratio of sums has its
+    `numerator` and `denominator` per sample too, for intervals.
+    """
+
     function: Callable[[Samples], float | None]
     select: Callable[[Samples], list[SampleRecord]]
     numerator: Quantity | None = None

@@ -62,7 +62,10 @@ def recount_table(runs: Sequence[StoredRun], name: str) -> Table:
     ]
     columns = [Column("run", "run")] if len(runs) > 1 else []
     columns += [Column(key, key) for key in ("convention", "n", "tokens", "steps")]
-    columns += [Column("tpf", "TPF", digits=2), Column("seconds", "seconds", digits=2)]
+    columns.append(Column("tpf", "TPF", digits=2))
+    if any(one.n_timed != one.n for one in counted):
+        columns.append(Column("n_timed", "n timed"))
+    columns.append(Column("seconds", "seconds", digits=2))
     columns += [Column("tps", "tokens/s", digits=1)]
     if any("tps_mean" in one.figures for one in counted):
         columns += [Column("tps_mean", "mean", 1), Column("tps_max", "best", 1), Column("tps_top10", "top 10", 1)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from stored import more_work, record, samples, store
 
+from lopa_bench.results.jsonl import gzip_member
 from lopa_bench.results.schema import SampleRecord
-from lopa_bench.results.store import StoredRun
+from lopa_bench.results.store import TRACES_FILE, StoredRun
+from lopa_bench.results.trace import BranchRecord, RoundRecord, TraceRecord
 
 RIGHT: Sequence[float | None] = (1.0,) * 16 + (0.0,) * 4
 
@@ -41,3 +44,27 @@ def other(root: Path, decoder: str, options: dict[str, Any] | None = None, **cha
         update={"decoder": about.decoder.model_copy(update={"options": own}), "configuration": settings}
     )
     return store(root, samples(), run)
+
+
+def with_traces(run: StoredRun) -> StoredRun:
+    """Give every answer of a stored run its trace, left to right; of several branches now the first wins, now none."""
+    branches = run.record.decoder.options.get("branches", 1)
+    traces = [TraceRecord(id=one.id, rounds=tuple(_rounds(one, branches))) for one in run.samples]
+    members = [gzip_member(one.model_dump_json().encode() + b"\n") for one in traces]
+    (run.path / TRACES_FILE).write_bytes(b"".join(members))
+    return run
+
+
+def _rounds(one: SampleRecord, branches: int) -> Iterator[RoundRecord]:
+    """Yield the rounds of an answer, its tokens shared out evenly."""
+    ends = [len(one.token_ids) * index // one.work.rounds for index in range(one.work.rounds + 1)]
+    for index, (start, end) in enumerate(pairwise(ends)):
+        ahead = [
+            BranchRecord(position=start, token=7, creation=-0.5, score=-0.5 - place, num_filled=3 + place % 2)
+            for place in range(branches - 1)
+        ]
+        anchor = BranchRecord(creation=1.0, score=-1.0, num_filled=1 + index % 3)
+        yield RoundRecord(
+            index=index, positions=tuple(range(start, end)), tokens=one.token_ids[start:end], num_forced=index % 2,
+            branches=(*ahead, anchor) if ahead else (), winner=(index % 2) * (branches - 1) if ahead else None,
+        )  # fmt: skip

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lopa_bench.results.recount import names_for, recount_table
+from lopa_bench.results.reports.report_table import ReportTable, by_metric
 from lopa_bench.results.reports.runs import Group
-from lopa_bench.results.reports.tables import ReportTable
+from lopa_bench.results.rows import metric_column
 from lopa_bench.results.tables import Column
+
+DEFINED_BY = {
+    "tokens": "counted_tokens", "steps": "counted_steps", "tpf": "counted_tpf", "n_timed": "counted_timed",
+    "seconds": "counted_seconds", "tps": "counted_tps", "tps_mean": "counted_tps_mean", "tps_max": "counted_tps_max",
+    "tps_top10": "counted_tps_top10", "latency_s": "counted_latency_s",
+}  # fmt: skip
+"""The definitions behind the columns of `results.recount`."""
 
 
 def counted_tables(groups: Sequence[Group], name: str | None) -> list[ReportTable]:
@@ -29,7 +37,10 @@ def _counted(group: Group, name: str) -> ReportTable:
     rows = []
     for row in table.rows:
         entry = entries[str(row["run"])]
-        rows.append({**row, "setting": entry.words, "run": entry.ref, "run_id": entry.id})
-    columns = [Column("setting", "setting"), *(one for one in table.columns if one.key != "run"), Column("run", "run")]
+        accuracy = entry.summary.metrics["accuracy"].value
+        rows.append({**row, "setting": entry.words, "accuracy": accuracy, "run": entry.ref, "run_id": entry.id})
+    columns = [Column("setting", "setting"), *(one for one in table.columns if one.key != "run")]
+    columns += [metric_column("accuracy"), Column("run", "run")]
     heading = f"{group.task}: as {'other programs count' if name == 'all' else f'{name} counts'}"
-    return ReportTable(f"counted-{group.task}", heading, replace(table, columns=columns, rows=rows, title=heading))
+    table = replace(table, columns=columns, rows=rows, title=heading)
+    return ReportTable(f"counted-{group.task}", heading, table, by_metric(columns, DEFINED_BY))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from lopa_bench.results.plots import COLOURS, MARKERS
 from lopa_bench.results.reports.figures import Drawing, Skipped, Style, legend_below, panels
+from lopa_bench.results.reports.report_table import ReportTable, by_metric, joined
 from lopa_bench.results.reports.runs import Entry, Group
 from lopa_bench.results.reports.scaling import Scaling, ScalingPoint, scaling, scaling_table
-from lopa_bench.results.reports.tables import ReportTable
+from lopa_bench.results.rows import metric_column
+from lopa_bench.results.tables import Column, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +30,13 @@ SHARES = {
     "done early": ("idle_share", "#ffffff", "xx"),
 }
 """Where the devices' time goes: attribute of a point, colour, hatch."""
+
+DEFINED_BY = {
+    "devices": "devices", "data": "data", "branch": "branch", "tensor": "tensor", "samples": "n",
+    "tokens_s": "throughput", "speed_up": "speed_up", "efficiency": "efficiency", "compute_share": "compute_share",
+    "wait_share": "rank_wait_share", "idle_share": "idle_share", "same_answers": "same_answers",
+}  # fmt: skip
+"""The definitions behind the columns of `reports.scaling`."""
 
 SPREADING = ("devices=", "run=", "tensor_parallel=", "branch_parallel=", "data_parallel=", "cache_protocol=")
 
@@ -124,13 +133,18 @@ def scaling_tables(groups: Sequence[Group], found: Sequence[Named]) -> list[Repo
     tables = []
     for number, (name, one) in enumerate(found, start=1):
         table = scaling_table(one)
-        rows = [_row(entries[point.run], row, point) for row, point in zip(table.rows, one.points, strict=True)]
+        base = entries[one.points[0].run]
+        rows = [_row(entries[point.run], row, point, base) for row, point in zip(table.rows, one.points, strict=True)]
         title = f"{name}: over devices"
-        table = replace(table, rows=rows, title=title)
-        metrics = {"comm_share": "comm_share"}
-        tables.append(ReportTable(f"scaling-{number}", title, table, metrics))
+        columns = [one for one in table.columns if one.key != "run"]
+        columns = [*columns, metric_column("accuracy"), Column("runs", "run, base")]
+        table = replace(table, columns=columns, rows=rows, title=title)
+        run_keys = dict.fromkeys(("speed_up", "efficiency", "samples", "same_answers", "runs"), "runs")
+        tables.append(ReportTable(f"scaling-{number}", title, table, by_metric(columns, DEFINED_BY), run_keys))
     return tables
 
 
-def _row(entry: Entry, row: Any, point: ScalingPoint) -> Any:
-    return {**row, "run": entry.ref, "run_id": entry.id, "comm_share_n": point.samples}
+def _row(entry: Entry, row: Row, point: ScalingPoint, base: Entry) -> Row:
+    accuracy = entry.summary.metrics["accuracy"].value
+    own: Row = {**row, "run": entry.ref, "run_id": entry.id, "comm_share_n": point.samples, "accuracy": accuracy}
+    return {**own, "runs": joined((entry.ref, base.ref)), "base_run_id": base.id}

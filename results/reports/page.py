@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopa_bench.results.characters import escape_latex, escape_markdown, visible
-from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.definitions import DEFINITIONS
 from lopa_bench.results.reports.figures import Style
-from lopa_bench.results.reports.tables import ReportTable
+from lopa_bench.results.reports.report_table import ALL_ROWS, ReportTable, joined
+from lopa_bench.results.reports.sources import run_words
 from lopa_bench.results.tables import (
     Cell,
     Column,
@@ -36,7 +37,10 @@ FIRST, LAST = ("overview",), ("published", "set-aside")
 
 @dataclass(frozen=True)
 class PageCell:
-    """A cell to be set: `link` is where its source stands, `tip` that source in words, `anchor` the cell's own name."""
+    """A cell to be set: `link` is where its source stands, `tip` that source in words, `anchor` the cell's own name.
+
+    A cell that lists several runs has a part for each.
+    """
 
     text: str
     best: bool = False
@@ -45,6 +49,7 @@ class PageCell:
     link: str = ""
     tip: str = ""
     anchor: str = ""
+    parts: tuple[PageCell, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,26 +118,28 @@ def _inlined(picture: Path) -> str:
 
 def _tips(report: Report) -> dict[str, str]:
     """Say of each run, by its short name, which it is and what made it."""
-    return {
-        str(row["run"]): f"run {row['run_id']}, commit {row['commit'] or 'unknown'}" for row in report.runs.table.rows
-    }
+    return {str(row["run"]): f"run {run_words(row)}" for row in report.runs.table.rows}
 
 
 def sources(refs: Sequence[str], metrics: Sequence[str], tips: dict[str, str]) -> tuple[list[PageCell], int]:
     """Return links to the runs and definitions that something rests on, and how many runs are not named."""
     unique = list(dict.fromkeys(refs))
-    links = [PageCell(ref, link=f"run-{ref}", tip=tips.get(ref, "")) for ref in unique[:MOST_REFS]]
-    links += [PageCell(name, link=f"def-{name}", tip=METRICS[name].formula) for name in dict.fromkeys(metrics)]
+    links = [_run_link(ref, tips) for ref in unique[:MOST_REFS]]
+    links += [PageCell(name, link=f"def-{name}", tip=DEFINITIONS[name].formula) for name in dict.fromkeys(metrics)]
     return links, max(len(unique) - MOST_REFS, 0)
 
 
+def _run_link(ref: str, tips: dict[str, str]) -> PageCell:
+    return PageCell(ref, link=f"run-{ref}", tip=tips.get(ref, ""))
+
+
 def page_table(one: ReportTable, tips: dict[str, str]) -> PageTable:
-    """Return a table with a link behind every number that is measured: to its run, in words also its definition."""
+    """Return a table with a link behind every number that is measured: to its run, or to where its runs are listed."""
     table = one.table
     head = [_head(one, column, table) for column in table.columns]
     rows = [
-        [_cell(one, row, column, cell, tips) for column, cell in zip(table.columns, cells, strict=True)]
-        for row, cells in zip(table.rows, cell_rows(table), strict=True)
+        [_cell(one, index, column, cell, tips) for column, cell in zip(table.columns, cells, strict=True)]
+        for index, cells in enumerate(cell_rows(table))
     ]
     return PageTable(one.name, one.heading, head, rows, table.notes)
 
@@ -142,23 +149,42 @@ def _head(one: ReportTable, column: Column, table: Table) -> PageCell:
     number = is_numeric(table, column)
     if metric is None:
         return PageCell(column.title, number=number)
-    definition = METRICS[metric]
+    definition = DEFINITIONS[metric]
     tip = f"{metric}, version {definition.version}: {definition.formula}"
     return PageCell(column.title, number=number, link=f"def-{metric}", tip=tip)
 
 
-def _cell(one: ReportTable, row: Row, column: Column, cell: Cell, tips: dict[str, str]) -> PageCell:
-    value, ref = row.get(column.key), one.ref(row, column)
-    number = is_numeric(one.table, column)
-    is_measured = isinstance(value, int | float) and not isinstance(value, bool)
-    anchor = {("runs", "run"): f"run-{value}", ("definitions", "id"): f"def-{value}"}.get((one.name, column.key), "")
-    is_run = value is not None and value == ref
-    if anchor or ref is None or not (is_measured or is_run):
-        return PageCell(cell.text, cell.best, number, cell.quoted, anchor=anchor)
+def _cell(one: ReportTable, index: int, column: Column, cell: Cell, tips: dict[str, str]) -> PageCell:
+    row = one.table.rows[index]
+    value = row.get(column.key)
+    refs = () if column.quoted else one.refs(row, column)
+    plain = PageCell(cell.text, cell.best, is_numeric(one.table, column), cell.quoted)
+    if anchor := {("runs", "run"): f"run-{value}", ("definitions", "id"): f"def-{value}"}.get((one.name, column.key)):
+        return replace(plain, anchor=anchor)
+    if refs and value == joined(refs):  # the cell that names the runs
+        parts = tuple(_run_link(ref, tips) for ref in refs)
+        return replace(plain, parts=parts, anchor=_list_of(one, index) if len(refs) > 1 else "")
+    if not refs or isinstance(value, bool) or not isinstance(value, int | float):
+        return plain
+    return replace(plain, link=_target(one, index, column, refs), tip=_tip(one, row, column, refs, tips))
+
+
+def _list_of(one: ReportTable, index: int) -> str:
+    return f"runs-{one.name}-{index + 1}"
+
+
+def _target(one: ReportTable, index: int, column: Column, refs: Sequence[str]) -> str:
+    """Return the anchor of what a number rests on: a run, or the table or cell that lists several."""
+    if one.run_keys.get(column.key) == ALL_ROWS:
+        return f"table-{one.name}"
+    return _list_of(one, index) if len(refs) > 1 else f"run-{refs[0]}"
+
+
+def _tip(one: ReportTable, row: Row, column: Column, refs: Sequence[str], tips: dict[str, str]) -> str:
+    words = [tips.get(refs[0], "") if len(refs) == 1 else f"{len(refs)} runs"]
     metric = one.metrics.get(column.key)
-    words = [tips.get(ref, "")]
     if metric is not None:
-        words.append(f"{metric}, version {METRICS[metric].version}")
+        words.append(f"{metric}, version {DEFINITIONS[metric].version}")
         count = row.get(f"{metric}_n")
         words += [] if count is None else [f"n = {count}"]
-    return PageCell(cell.text, cell.best, number, cell.quoted, f"run-{ref}", "; ".join(words))
+    return "; ".join(words)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lopa_bench.errors import ResultsError
+from lopa_bench.results.definitions import DEFINITIONS
 from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
-from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.reports import (
     figures_branches,
     figures_front,
@@ -24,9 +24,12 @@ from lopa_bench.results.reports import tables as report_tables
 from lopa_bench.results.reports.answers import Answer, answers, fronts_of
 from lopa_bench.results.reports.counted import counted_tables
 from lopa_bench.results.reports.figures import STYLES, Drawing, Skipped, write
+from lopa_bench.results.reports.report_table import ReportTable
 from lopa_bench.results.reports.runs import Group, groups_of
 from lopa_bench.results.reports.series import series_of
-from lopa_bench.results.reports.tables import Quote, ReportTable
+from lopa_bench.results.reports.sources import definitions, run_words
+from lopa_bench.results.reports.sources import runs as runs_table
+from lopa_bench.results.reports.tables import Quote
 from lopa_bench.results.reports.traces import traced_of
 from lopa_bench.results.schema import utc_now
 from lopa_bench.results.store import StoredRun
@@ -114,23 +117,26 @@ def make_report(
     notes = list(without_base)
     if traced and without_traces:
         notes.append(f"without a trace, and so in no figure of rounds: {', '.join(without_traces)}")
+    said = answers(groups, series, traced, fronts)
     return Report(
         title or "Decoders of diffusion language models",
         utc_now(),
         tuple(groups),
-        tuple(answers(groups, series, traced, fronts)),
+        tuple(said),
         tuple(tables),
-        report_tables.runs(groups),
-        report_tables.definitions(_used(tables, figures)),
+        runs_table(groups),
+        definitions(_used(tables, figures, said)),
         figures,
         tuple(one for one in drawn if isinstance(one, Skipped)),
         tuple(notes),
     )
 
 
-def _used(tables: Sequence[ReportTable], figures: Sequence[Drawing]) -> list[str]:
+def _used(tables: Sequence[ReportTable], figures: Sequence[Drawing], said: Sequence[Answer]) -> set[str]:
+    """Return the ids of the definitions that stand behind tables, figures and sentences."""
     ids = {metric for one in tables for metric in one.metrics.values()}
-    return [name for name in METRICS if name in ids | {metric for one in figures for metric in one.metrics}]
+    ids |= {metric for one in figures for metric in one.metrics}
+    return ids | {metric for one in said for sentence in one.sentences for metric in sentence.metrics}
 
 
 def write_report(report: Report, out: Path, *, style: str = "screen") -> list[Path]:
@@ -173,7 +179,11 @@ def _make_room(out: Path) -> None:
 
 def _write_table(one: ReportTable, report: Report, folder: Path) -> list[Path]:
     """Write a table as LaTeX, CSV and JSON; CSV has the whole names of runs too."""
-    named = [key for key in dict.fromkeys(key for row in one.table.rows for key in row) if key.endswith("run_id")]
+    named = [
+        key
+        for key in dict.fromkeys(key for row in one.table.rows for key in row)
+        if key.endswith(("run_id", "run_ids"))
+    ]
     known = {column.key for column in one.table.columns}
     whole = replace(one.table, columns=[*one.table.columns, *(Column(key, key) for key in named if key not in known)])
     texts = {".tex": to_latex(_with_sources(one, report)), ".csv": to_csv(whole), ".json": to_json(whole)}
@@ -188,14 +198,10 @@ def _write_table(one: ReportTable, report: Report, folder: Path) -> list[Path]:
 
 def _with_sources(one: ReportTable, report: Report) -> Any:
     """Return the table with its sources as notes, which LaTeX gets as comments: definitions and runs."""
-    metrics = [METRICS[name] for name in dict.fromkeys(one.metrics.values())]
+    metrics = [DEFINITIONS[name] for name in dict.fromkeys(one.metrics.values())]
     lines = [f"definition of {metric.id}, version {metric.version}: {metric.formula}" for metric in metrics]
-    refs = {ref for row in one.table.rows for column in one.table.columns if (ref := one.ref(row, column))}
-    lines += [
-        f"{row['run']}: {row['run_id']}, commit {row['commit'] or 'unknown'}"
-        for row in report.runs.table.rows
-        if row["run"] in refs
-    ]
+    refs = {ref for row in one.table.rows for column in one.table.columns for ref in one.refs(row, column)}
+    lines += [f"{row['run']}: {run_words(row)}" for row in report.runs.table.rows if row["run"] in refs]
     return replace(one.table, notes=(*one.table.notes, *lines)) if one.name != "runs" else one.table
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from lopa_bench.results.comparison.differences import device_words
 from lopa_bench.results.fillings.analysis import branches_table, order_table
 from lopa_bench.results.frontiers.frontier import Frontier
 from lopa_bench.results.frontiers.frontier_tables import aup_table, settings_table
-from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.published_figures import PublishedRow
+from lopa_bench.results.reports.report_table import ALL_ROWS, ReportTable, by_metric, joined
 from lopa_bench.results.reports.runs import Entry, Group
 from lopa_bench.results.reports.series import Series, Step
 from lopa_bench.results.reports.traces import Traced
@@ -23,23 +22,19 @@ SPEEDS = ("tps_e2e", "latency_s")
 ACROSS = ("accuracy", "tpf")
 
 
-@dataclass(frozen=True)
-class ReportTable:
-    """A table with its file's name and heading.
-
-    `metrics` gives the metric id behind a column, `run_keys` the key that names a column's run where that is not `run`.
-    """
-
-    name: str
-    heading: str
-    table: Table
-    metrics: Mapping[str, str] = field(default_factory=dict)
-    run_keys: Mapping[str, str] = field(default_factory=dict)
-
-    def ref(self, row: Row, column: Column) -> str | None:
-        """Return the short name of the run behind a cell, None where there is none."""
-        value = row.get(self.run_keys.get(column.key, "run"))
-        return str(value) if value is not None else None
+PAIRED = {
+    "tpf_change": "tpf_ratio", "positions_change": "positions_ratio", "accuracy_change": "accuracy_difference",
+    "p_value": "mcnemar_p", "p_adjusted": "holm_p", "tps_change": "tps_ratio",
+}  # fmt: skip
+FROM_TRACES = {
+    "tau": "tau", "block_tau": "block_tau", "mean_burst": "slots_per_round", "largest_burst": "most_slots",
+    "single": "single_share", "forced": "forced_share", "revised": "revised_share", "eos_first": "eos_first_share",
+    "after_eos": "after_eos_share",
+    "contested": "contested_rounds", "branches": "branches_per_round", "won": "lookahead_won", "gain": "gain",
+    "gain_when_won": "gain_when_won", "realised": "realised_share", "lost": "lost_share", "best_gain": "best_gain",
+    "score_tells": "score_tells",
+}  # fmt: skip
+"""The definitions behind the columns of `results.fillings.analysis`."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +48,6 @@ class Quote:
     remark: str = ""
 
 
-def _by_metric(columns: Sequence[Column]) -> dict[str, str]:
-    return {column.key: column.key for column in columns if column.key in METRICS}
-
-
 def results(group: Group) -> ReportTable:
     """Return a row for each comparable run of a task, the best marked; runs set aside have a table of their own."""
     columns = _figure_columns()
@@ -65,7 +56,7 @@ def results(group: Group) -> ReportTable:
     rows = [_entry_row(one) for one in group.main]
     columns = [Column("setting", "setting"), Column("model", "model"), Column("n", "n"), *columns, Column("run", "run")]
     table = Table(columns, rows, f"{group.task}: all settings", group.notes)
-    return ReportTable(f"results-{group.task}", f"{group.task}: all settings", table, _by_metric(columns))
+    return ReportTable(f"results-{group.task}", f"{group.task}: all settings", table, by_metric(columns))
 
 
 def _figure_columns() -> list[Column]:
@@ -92,7 +83,7 @@ def set_aside(groups: Sequence[Group]) -> ReportTable | None:
     columns += [Column("problems", "answers"), *figures, Column("run", "run")]
     notes = ("These runs are in no other table, figure or answer.",)
     table = Table(columns, rows, "runs set aside", notes)
-    return ReportTable("set-aside", "Runs set aside", table, _by_metric(columns))
+    return ReportTable("set-aside", "Runs set aside", table, by_metric(columns, {"problems": "answers"}))
 
 
 def overview(groups: Sequence[Group]) -> ReportTable:
@@ -135,7 +126,7 @@ def branches(series: Sequence[Series]) -> ReportTable | None:
         metric_column("accuracy"), Column("accuracy_change", "accuracy Δ points", 1, 100.0, signed=True, interval=True),
         Column("p_value", "McNemar p", 3), Column("p_adjusted", "after Holm", 3),
         metric_column("tps_e2e"), Column("tps_change", "tokens/s ratio", 2, interval=True), Column("n", "n"),
-        Column("run", "run"),
+        Column("runs", "run, base"),
     ]  # fmt: skip
     columns = [replace(one, direction="neither") for one in columns]
     remarks = dict.fromkeys(step.change("tps_e2e").remark for one in series for step in one.steps)
@@ -146,7 +137,10 @@ def branches(series: Sequence[Series]) -> ReportTable | None:
         *(f"tokens/s: {remark}" for remark in remarks if remark),
     ]
     table = Table(columns, rows, "branches against the same setting without lookahead", notes)
-    return ReportTable("branches", "Branches against the same setting without lookahead", table, _by_metric(columns))
+    definitions = by_metric(columns, {"branches": "branches", **PAIRED})
+    run_keys = {**dict.fromkeys((*PAIRED, "n", "runs"), "runs"), "p_adjusted": ALL_ROWS}
+    heading = "Branches against the same setting without lookahead"
+    return ReportTable("branches", heading, table, definitions, run_keys)
 
 
 def _series_rows(series: Series) -> Iterator[Row]:
@@ -158,6 +152,7 @@ def _step_row(series: Series, step: Step) -> Row:
     row: dict[str, Value] = {
         "task": series.task, "setting": series.words, "base": f"{series.base_words} ({series.base.ref})",
         "branches": step.branches, "n": step.comparison.num_scored, "run": step.entry.ref, "run_id": step.entry.id,
+        "runs": joined((step.entry.ref, series.base.ref)), "base_run_id": series.base.id,
         "p_value": step.comparison.flips.p_value if step.comparison.num_scored else None,
         "p_adjusted": step.p_adjusted,
     }  # fmt: skip
@@ -176,11 +171,30 @@ def front(group: Group, found: Frontier) -> list[ReportTable]:
         for row in settings.rows
     ]
     table = replace(settings, rows=rows, title=f"{group.task}: all settings and the Pareto front")
-    aup = replace(aup_table(found), title=f"{group.task}: accuracy under parallelism (AUP)")
+    definitions = by_metric(table.columns, {"front": "on_front", "front_share": "front_share"})
+    front_name = f"front-{group.task}"
     return [
-        ReportTable(f"front-{group.task}", table.title, table, _by_metric(table.columns)),
-        ReportTable(f"aup-{group.task}", aup.title, aup),
+        ReportTable(front_name, table.title, table, definitions, dict.fromkeys(("front", "front_share"), ALL_ROWS)),
+        _aup(group, found),
     ]
+
+
+def _aup(group: Group, found: Frontier) -> ReportTable:
+    """Return the AUP of a task's decoders, each with the runs that it is made of."""
+    own = aup_table(found)
+    made_of = {row["decoder"]: [one for one in group.main if one.decoder == row["decoder"]] for row in own.rows}
+    rows: list[Row] = [
+        {
+            **row,
+            "runs": joined([one.ref for one in made_of[row["decoder"]]]),
+            "run_ids": joined([one.id for one in made_of[row["decoder"]]]),
+        }
+        for row in own.rows
+    ]
+    title = f"{group.task}: accuracy under parallelism (AUP)"
+    table = replace(own, columns=[*own.columns, Column("runs", "runs")], rows=rows, title=title)
+    definitions = {"settings": "num_settings", "n": "n", "aup": "aup"}
+    return ReportTable(f"aup-{group.task}", title, table, definitions, dict.fromkeys((*definitions, "runs"), "runs"))
 
 
 def from_traces(traced: Sequence[Traced]) -> list[ReportTable]:
@@ -202,7 +216,8 @@ def from_traces(traced: Sequence[Traced]) -> list[ReportTable]:
         ]
         columns = [Column("task", "task"), Column("setting", "setting")]
         columns += [one for one in table.columns if one.key not in ("run", "decoder")]
-        found.append(ReportTable(name, heading, replace(table, columns=[*columns, Column("run", "run")], rows=rows)))
+        table = replace(table, columns=[*columns, Column("run", "run")], rows=rows)
+        found.append(ReportTable(name, heading, table, by_metric(columns, FROM_TRACES)))
     return found
 
 
@@ -233,40 +248,5 @@ def quoted(quotes: Sequence[Quote], groups: Sequence[Group]) -> ReportTable | No
         "published: quoted from the paper, or digitised where it was read off a plot, and not measured here. measured: "
         "as that paper's program counts. —: no run of this report was made by that row's preset.",
     )
-    return ReportTable("published", "Published figures", Table(columns, rows, "published figures", notes))
-
-
-def definitions(used: Sequence[str]) -> ReportTable:
-    """Return the definition of every figure that the report shows."""
-    rows: list[Row] = [
-        {"id": one.id, "version": one.version, "title": one.title, "unit": one.unit, "better": one.direction,
-         "formula": one.formula} for one in METRICS.values() if one.id in used
-    ]  # fmt: skip
-    titles = {"id": "id", "version": "version", "title": "called", "unit": "unit", "better": "better"}
-    columns = [Column(key, title) for key, title in {**titles, "formula": "formula"}.items()]
-    return ReportTable("definitions", "Definitions", Table(columns, rows, "definitions", ()))
-
-
-def runs(groups: Sequence[Group]) -> ReportTable:
-    """Return every run with where it comes from: program, weights, machine, status."""
-    rows = [_run_row(one) for group in groups for one in (*group.main, *group.aside)]
-    titles = {
-        "run": "run", "run_id": "name", "status": "status", "created": "made", "commit": "commit", "model": "model",
-        "weights": "weights", "device": "device", "threads": "threads", "torch": "torch", "seed": "seed",
-        "fingerprint": "fingerprint",
-    }  # fmt: skip
-    return ReportTable("runs", "Runs", Table([Column(key, title) for key, title in titles.items()], rows, "runs", ()))
-
-
-def _run_row(entry: Entry) -> Row:
-    record, place = entry.record, entry.record.environment
-    commit = (place.git_commit or "")[:10] or None
-    return {
-        "run": entry.ref, "run_id": entry.id, "status": entry.run.status,
-        "created": record.created.strftime("%Y-%m-%d %H:%M"),
-        "commit": f"{commit}, changed" if commit and place.git_dirty else commit, "model": record.model.name,
-        "weights": record.model.hash.rpartition(":")[2][:12] or None,
-        "device": f"{device_words(place)}, {place.dtype}", "threads": place.num_threads,
-        "torch": place.packages.get("torch"), "seed": record.seed, "fingerprint": record.fingerprint[:12] or None,
-        "version": place.packages.get("lopa-bench"), "code": place.code[:12] or None,
-    }  # fmt: skip
+    definitions = {one: one for one in ("published", "measured", "deviation", "n")}
+    return ReportTable("published", "Published figures", Table(columns, rows, "published figures", notes), definitions)

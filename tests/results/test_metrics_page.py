@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pages import check_section
 
 from lopa_bench.results.conventions import CONVENTIONS
-from lopa_bench.results.metrics import METRICS
+from lopa_bench.results.definitions import DERIVED
+from lopa_bench.results.metrics import METRICS, Definition
 from lopa_bench.results.schema import TimeLedger, TokenLedger, WorkLedger
 from lopa_bench.results.summary import WITH_INTERVAL
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
-def figures_section() -> str:
+def definitions_section(definitions: Mapping[str, Definition]) -> str:
     lines = ["| id | version | unit | better | formula |", "| :--- | :--- | :--- | :--- | :--- |"]
-    lines += [f"| `{m.id}` | {m.version} | {m.unit} | {m.direction} | {m.formula} |" for m in METRICS.values()]
+    lines += [f"| `{m.id}` | {m.version} | {m.unit} | {m.direction} | {m.formula} |" for m in definitions.values()]
     return "\n".join(lines)
 
 
@@ -39,7 +42,10 @@ def conventions_section() -> str:
     return "\n".join(lines)
 
 
-SECTIONS = {"figures": figures_section, "intervals": intervals_section, "conventions": conventions_section}
+SECTIONS = {
+    "figures": partial(definitions_section, METRICS), "derived": partial(definitions_section, DERIVED),
+    "intervals": intervals_section, "conventions": conventions_section,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("section", SECTIONS)
