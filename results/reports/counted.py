@@ -40,7 +40,7 @@ def _counted(group: Group, name: str) -> ReportTable:
         accuracy = entry.summary.metrics["accuracy"].value
         rows.append({**row, "setting": entry.words, "accuracy": accuracy, "run": entry.ref, "run_id": entry.id})
     columns = [Column("setting", "setting"), *(one for one in table.columns if one.key != "run")]
-    columns += [metric_column("accuracy"), Column("run", "run")]
+    columns += [replace(metric_column("accuracy"), direction="neither"), Column("run", "run")]
     heading = f"{group.task}: as {'other programs count' if name == 'all' else f'{name} counts'}"
     table = replace(table, columns=columns, rows=rows, title=heading)
     return ReportTable(f"counted-{group.task}", heading, table, by_metric(columns, DEFINED_BY))

@@ -20,6 +20,8 @@ QUOTED_NAME, QUOTED_TITLE = "throughput-quoted", "Throughput, as published"
 METRIC = "tps_e2e"
 MOST_BARS = 24
 PER_BAR = 0.24
+IN_A_ROW = 2
+"""Panels that leave room for names and accuracies beside the bars."""
 
 
 def throughput(groups: Sequence[Group]) -> Drawing | Skipped:
@@ -32,22 +34,23 @@ def throughput(groups: Sequence[Group]) -> Drawing | Skipped:
     left_out = [f"{group.task} ({group.speed_obstacle})" for group in groups if group.speed_obstacle]
     caption = (
         f"Useful tokens per second of one stream, with 95 % intervals over problems, on {device_words(place)} "
-        f"({place.dtype}, {place.num_threads} thread{'s' * (place.num_threads != 1)}). After Figure 1 of "
-        "the LoPA paper."
+        f"({place.dtype}, {place.num_threads} thread{'s' * (place.num_threads != 1)}). To the right of each bar the "
+        "accuracy of the same run, with its interval. After Figure 1 of the LoPA paper."
     )
     if any(len(bars) < len(group.main) for group, bars in shown):
         caption += f" Of more than {MOST_BARS} settings the fastest of each decoder is shown."
     if left_out:
         caption += f" Left out, as their speeds are not comparable: {'; '.join(left_out)}."
     refs = tuple(entry.ref for _, bars in shown for entry in bars)
-    return Drawing(NAME, TITLE, caption, refs, (METRIC,), lambda style: _draw(style, shown))
+    return Drawing(NAME, TITLE, caption, refs, (METRIC, "accuracy"), lambda style: _draw(style, shown))
 
 
 def throughput_quoted() -> Drawing:
     """Return the paper's Figure 1 by itself."""
     caption = (
         "Quoted, not measured here: Figure 1 of the LoPA paper, tokens per second of one stream on its machines. "
-        "Models, tasks and devices are others than this report's, so that no deviation can be given."
+        "Models, tasks and devices are others than this report's, so that no deviation can be given. It prints no "
+        "accuracies beside them."
     )
     return Drawing(QUOTED_NAME, QUOTED_TITLE, caption, (), (METRIC,), lambda style: _draw_quoted(style, _published()))
 
@@ -73,10 +76,13 @@ def _published() -> dict[str, list[PublishedRow]]:
 
 
 def _draw(style: Style, shown: Sequence[tuple[Group, list[Entry]]]) -> Figure:
-    height = PER_BAR * max(len(bars) for _, bars in shown) + 0.9
-    figure, axes = panels(style, 1, len(shown), height)
-    for panel, (group, bars) in zip(axes[0], shown, strict=True):
+    columns = min(len(shown), IN_A_ROW)
+    rows = -(-len(shown) // columns)
+    figure, axes = panels(style, rows, columns, rows * (PER_BAR * max(len(bars) for _, bars in shown) + 0.9))
+    for panel, (group, bars) in zip(axes.flat, shown, strict=False):
         _measured(panel, group.task, bars)
+    for panel in axes.flat[len(shown) :]:
+        panel.set_axis_off()
     return figure
 
 
@@ -100,6 +106,26 @@ def _measured(axes: Axes, task: str, entries: Sequence[Entry]) -> None:
         write_on_bar(axes, f"{value:.0f}", end, place)
         ends.append(end)
     _finish(axes, task, [one.words for one in entries], max(ends))
+    _accuracies(axes, entries)
+
+
+def _accuracies(axes: Axes, entries: Sequence[Entry]) -> None:
+    """Write each run's accuracy at the right edge, so that no speed stands without."""
+    beside = axes.twinx()
+    beside.set_ylim(axes.get_ylim())
+    beside.set_yticks(range(len(entries)), [accuracy_words(one) for one in entries], fontsize="small")
+    beside.tick_params(axis="y", length=0)
+    beside.grid(visible=False)
+    beside.set_title("accuracy, %", loc="left", x=1.02, fontsize="small")
+
+
+def accuracy_words(entry: Entry) -> str:
+    """Return a run's accuracy in percent with its interval, such as `87.5 [52.9, 97.8]`."""
+    figure = entry.summary.metrics["accuracy"]
+    if figure.value is None:
+        return "n/a"
+    bounds = "" if figure.interval is None else f" [{100 * figure.interval.low:.1f}, {100 * figure.interval.high:.1f}]"
+    return f"{100 * figure.value:.1f}{bounds}"
 
 
 def _quoted(axes: Axes, task: str, rows: Sequence[PublishedRow]) -> None:
