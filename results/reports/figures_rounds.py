@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lopa_bench.results.fillings.fill_order import heat_map
 from lopa_bench.results.reports.figures import Drawing, Skipped, Style, look, panels
-from lopa_bench.results.reports.traces import Traced, chosen
+from lopa_bench.results.reports.traces import Traced, chosen, left_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +28,12 @@ def tokens_per_round(traced: Sequence[Traced], no_traces: str) -> Drawing | Skip
         return Skipped(ROUNDS_NAME, ROUNDS_TITLE, no_traces)
     caption = (
         "Slots that a round fills: mean over answers (line) and the middle half of them (band, from lower to upper "
-        f"quartile). Faint: rounds that less than {FEW:.0%} of the answers reach. Runs are chosen by setting: one of "
-        "each decoder, LoPA with the fewest and the most branches. After Figure 5 of the LoPA paper, which leaves the "
-        "lookahead's own token out; here it counts. Rounds are counted from 0."
+        f"quartile). Faint: rounds that less than {FEW:.0%} of the answers reach. {_which(traced, shown)} "
+        "After Figure 5 of the LoPA paper, which leaves the lookahead's own token out; here it counts. Rounds are "
+        "counted from 0."
     )
-    return Drawing(ROUNDS_NAME, ROUNDS_TITLE, caption, _refs(shown), (), lambda style: _draw_rounds(style, shown))
+    metrics = ("slots_per_round",)
+    return Drawing(ROUNDS_NAME, ROUNDS_TITLE, caption, _refs(shown), metrics, lambda style: _draw_rounds(style, shown))
 
 
 def fill_order(traced: Sequence[Traced], no_traces: str) -> Drawing | Skipped:
@@ -43,13 +44,22 @@ def fill_order(traced: Sequence[Traced], no_traces: str) -> Drawing | Skipped:
     caption = (
         "Share of answers that filled a slot (across) in a round (down): a thin diagonal is left to right, one slot a "
         "round; a steep block is many slots at once. Darker is more, by the root of the share and up to each panel's "
-        "darkest field, both counted from 0. The number is Kendall's tau of position and round, 1 for left to right."
+        "darkest field, both counted from 0. The number is Kendall's tau of position and round, 1 for left to right. "
+        f"{_which(traced, shown)}"
     )
-    return Drawing(ORDER_NAME, ORDER_TITLE, caption, _refs(shown), (), lambda style: _draw_order(style, shown))
+    return Drawing(ORDER_NAME, ORDER_TITLE, caption, _refs(shown), ("tau",), lambda style: _draw_order(style, shown))
 
 
 def _shown(traced: Sequence[Traced]) -> dict[str, list[Traced]]:
     return {task: chosen(traced, task) for task in dict.fromkeys(one.task for one in traced)}
+
+
+def _which(traced: Sequence[Traced], shown: dict[str, list[Traced]]) -> str:
+    """Say which runs are drawn, and which decoders have none among them."""
+    missing = {task: left_out(traced, runs, task) for task, runs in shown.items()}
+    words = "; ".join(f"{', '.join(names)} ({task})" for task, names in missing.items() if names)
+    chosen_by = "Runs are chosen by setting: one of each decoder, LoPA with the fewest and the most branches."
+    return f"{chosen_by} Left out for want of room: {words}." if words else chosen_by
 
 
 def _refs(shown: dict[str, list[Traced]]) -> tuple[str, ...]:
@@ -100,6 +110,7 @@ def _draw_order(style: Style, shown: dict[str, list[Traced]]) -> Figure:
                 shares**0.5, cmap="Greys", aspect="auto", vmin=0, extent=_extent(shares), interpolation=smoothing
             )
             panel.grid(visible=False)
+            panel.yaxis.get_major_locator().set_params(integer=True)
             tau = runs[column].analysis.order.tau
             _title(panel, runs[column], "" if tau is None else f"τ = {tau:.2f}")
         axes[row][0].set_ylabel(f"{task}\nround")

@@ -11,7 +11,8 @@ from lopa_bench.results.fillings.analysis import Analysis, analyse, traces_of
 from lopa_bench.results.reports.runs import Entry, Group
 from lopa_bench.results.trace import TraceRecord
 
-MOST_SHOWN = 5
+MOST_SHOWN = 6
+"""Panels in a row: the built-in decoders, LoPA twice."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ def chosen(traced: Sequence[Traced], task: str, most: int = MOST_SHOWN) -> list[
     ends = [lopa[0], lopa[-1]] if len(lopa) > 1 else lopa
     room = max(most - len(ends), 0)
     return [*others[-room:], *ends][:most] if room else ends[:most]
+
+
+def left_out(traced: Sequence[Traced], shown: Sequence[Traced], task: str) -> list[str]:
+    """Return the decoders of a task's traced runs of which none is among the `shown`."""
+    decoders = dict.fromkeys(one.entry.decoder for one in traced if one.task == task)
+    return [name for name in decoders if name not in {one.entry.decoder for one in shown}]
 
 
 def _alike(runs: Sequence[Traced]) -> list[Traced]:

@@ -12,7 +12,7 @@ from report_cases import lopa, other
 
 from lopa_bench.results import plots
 from lopa_bench.results.fillings.fill_order import RoundRow
-from lopa_bench.results.reports import figures_branches, figures_rounds
+from lopa_bench.results.reports import figures_branches, figures_rounds, figures_speed
 from lopa_bench.results.reports.figures import STYLES, Drawing, look
 from lopa_bench.results.reports.runs import groups_of
 from lopa_bench.results.reports.series import series_of
@@ -102,3 +102,34 @@ def test_decoders_look_the_same_in_the_plot_of_the_demo_and_in_reports(
     for name in ("vanilla", "lopa", "ar"):
         assert marked[names.index(name)] == (look(name).colour, look(name).marker)
     assert len(set(marked)) == len(names)
+
+
+def _of_decoder(name: str, branches: int | None = None) -> Any:
+    record = SimpleNamespace(decoder=SimpleNamespace(options={"branches": branches}))
+    entry = SimpleNamespace(decoder=name, branches=branches, ref=f"{name}{branches or ''}", words=name, record=record)
+    return SimpleNamespace(task="one", entry=entry)
+
+
+def test_rounds_are_drawn_of_every_built_in_decoder_and_a_decoder_without_room_is_named() -> None:
+    runs = [*map(_of_decoder, ("ar", "vanilla", "fast-dllm", "d2f")), *(_of_decoder("lopa", k) for k in (1, 4, 15))]
+    names = ["ar", "vanilla", "fast-dllm", "d2f", "lopa1", "lopa15"]
+    for draw in (figures_rounds.tokens_per_round, figures_rounds.fill_order):
+        drawing = draw(runs, "")
+        assert isinstance(drawing, Drawing) and list(drawing.refs) == names
+        assert "one of each decoder" in drawing.caption and "Left out" not in drawing.caption
+        crowded = draw([*runs, _of_decoder("mine")], "")
+        assert isinstance(crowded, Drawing) and list(crowded.refs) == [*names[1:4], "mine", *names[4:]]
+        assert "Left out for want of room: ar (one)." in crowded.caption
+
+
+def test_no_speed_is_drawn_without_its_accuracy(tmp_path: Path) -> None:
+    runs = [lopa(tmp_path, 1, slower=2.0), lopa(tmp_path, 4, correct=(1.0,) * 10 + (0.0,) * 10)]
+    drawing = figures_speed.throughput(groups_of(runs))
+    assert (
+        isinstance(drawing, Drawing) and "accuracy" in drawing.metrics and "accuracy of the same run" in drawing.caption
+    )
+    bars, beside = drawing.draw(STYLES["screen"]).axes
+    assert [one.get_text() for one in bars.get_yticklabels()] == ["lopa k=4", "lopa k=1"]
+    texts = [one.get_text() for one in beside.get_yticklabels()]
+    assert [one.split(" [")[0] for one in texts] == ["50.0", "80.0"] and all(one.endswith("]") for one in texts)
+    assert beside.get_ylim() == bars.get_ylim() and list(beside.get_yticks()) == list(bars.get_yticks())
