@@ -12,13 +12,16 @@ from lopa_bench.results.tables import Column, Row, Table, Value
 # What fits a screen; JSON, CSV, Markdown and LaTeX have all columns.
 ON_SCREEN = {
     "tasks": ("task", "family", "accuracy is", "tokens", "defined by", "data"),
-    "presets": ("preset", "task", "decoder", "model", "shots", "note"),
+    "presets": ("preset", "task", "decoder", "model", "shots", "source", "note"),
     "published": ("table", "row", "task", "metric", "value", "unit", "kind", "note"),
 }
 
 
 def for_screen(what: str, table: Table) -> Table:
-    """Return a listing without what would make it too wide; runs by their numbers, as the names tell no more."""
+    """Return a listing without what would make it too wide.
+
+    Runs go by their numbers, as the names tell no more; of a preset's sources the first is named.
+    """
     if what == "runs":
         from lopa_bench.results.rows import short_runs
 
@@ -27,6 +30,8 @@ def for_screen(what: str, table: Table) -> Table:
     shown = ON_SCREEN.get(what)
     if shown is None:
         return table
+    if what == "presets":
+        table = replace(table, rows=[{**row, "source": str(row["source"]).partition(";")[0]} for row in table.rows])
     return replace(table, columns=[column for column in table.columns if column.key in shown])
 
 

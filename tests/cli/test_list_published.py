@@ -37,3 +37,15 @@ def test_presets_say_which_figures_they_stand_for(call: Any) -> None:
     rows = {row["preset"]: row for row in json.loads(call("list", "presets", "--json")[1])["rows"]}
     assert "lopa-table1/d2f-dream-lopa/gsm8k" in rows["lopa-dream-gsm8k"]["stands for"]
     assert "does not state" in rows["lopa-dream-instruct-mbpp"]["open question"]
+
+
+def test_presets_stand_beside_their_sources_in_every_format(call: Any) -> None:
+    """On a screen the first source is named, in all else all of them."""
+    words = ("list", "presets", "--task", "gsm8k", "--decoder", "lopa")
+    whole = {row["preset"]: row["source"] for row in json.loads(call(*words, "--json")[1])["rows"]}
+    assert any("; " in source for source in whole.values())
+    lines = {line.split()[0]: line for line in call(*words)[1].splitlines() if line.split()[:1]}
+    for preset, source in whole.items():
+        first, *others = source.split("; ")
+        assert f" {first} " in lines[preset] and not any(one in lines[preset] for one in others)
+        assert f',"{source}",' in call(*words, "--csv")[1] and source in call(*words, "--markdown")[1].replace("\\", "")
