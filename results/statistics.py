@@ -140,11 +140,27 @@ def paired_difference(
 ) -> tuple[float | None, Interval | None]:
     """Return mean(after) - mean(before) and its paired bootstrap interval, problems drawn together.
 
-    Both hold one score per problem, in the same order; NotComparable when their lengths differ.
+    Both hold one score per problem, in 0..1 and in the same order; NotComparable when their lengths differ. Where all
+    scores changed alike, as where none did, every resample is the same; the interval is that of `alike_interval` then.
     """
     if len(before) != len(after):
         raise NotComparable(f"a paired test needs the same problems in both runs, found {len(before)} and {len(after)}")
     if not before:
         return None, None
     changes = [new - old for old, new in zip(before, after, strict=True)]
+    if len(set(changes)) == 1:
+        return changes[0], alike_interval(changes[0], len(changes), level)
     return sum(changes) / len(changes), bootstrap_mean(changes, level=level, resamples=resamples, seed=seed)
+
+
+def alike_interval(change: float, n: int, level: float = LEVEL) -> Interval | None:
+    """Return the interval of a mean change in -1..1 of which `n` problems showed the same, None below two.
+
+    At the level, no more than 1 - (1 - level)^(1/n) of all problems change otherwise: the exact limit of a share of
+    which n draws found none. These may be as bad as a right answer lost, or as good as one gained.
+    """
+    if n < 2:
+        return None
+    others = 1 - (1 - level) ** (1 / n)
+    low, high = ((1 - others) * change + others * worst for worst in (-1.0, 1.0))
+    return Interval(low=low, high=high, level=level, method=f"exact, {n} changed alike")
