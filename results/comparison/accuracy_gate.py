@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from lopa_bench.results.comparison.baseline import Line, figures_of
 from lopa_bench.results.comparison.bounds import ROUNDING, Bounds
+from lopa_bench.results.comparison.chance import equal_runs_differ_by
 from lopa_bench.results.comparison.gate_inputs import Checked
 from lopa_bench.results.comparison.gate_results import Evidence, GateResult, Outcome
 from lopa_bench.results.comparison.noise import NoiseCell
@@ -86,12 +87,6 @@ def _scored_lower(checked: Checked, changes: Mapping[str, float], max_drop: floa
     if drop <= max_drop + ROUNDING:
         return ""
     return f"{len(lower)} with the same tokens as before, {lower[0]} first: it is the scoring that changed"
-
-
-def equal_runs_differ_by(noise: Sequence[NoiseCell], num_problems: int) -> float:
-    """Return the largest difference of accuracy between equal runs over so many problems, 0 where none was measured."""
-    spreads = [cell.repeat_spread for cell in noise if cell.samples == num_problems]
-    return max((spread for spread in spreads if spread is not None), default=0.0)
 
 
 def _by_chance(found: GateResult, evidence: Evidence, causes: Sequence[str], is_drawn: bool) -> GateResult:

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lopa_bench.results.comparison.differences import (
-    Difference,
-    differences,
-    scope_warning,
-    semantic,
-    speed_obstacle,
-)
+from lopa_bench.results.comparison.bounds import ROUNDING
+from lopa_bench.results.comparison.chance import equal_runs_differ_by, numeric
+from lopa_bench.results.comparison.compare_warnings import warnings_of
+from lopa_bench.results.comparison.differences import Difference, differences, semantic, speed_obstacle
 from lopa_bench.results.comparison.load import hindrance_words
 from lopa_bench.results.comparison.noise import NoiseCell
-from lopa_bench.results.comparison.paired import Flips, Pair, Side, fewest_flips, flips, pairs_of, ratio_of_ratios
+from lopa_bench.results.comparison.paired import Flips, Pair, Side, flips, pairs_of, ratio_of_ratios
 from lopa_bench.results.metrics import METRICS, timed, total_s, useful, works
-from lopa_bench.results.schema import FINISHED, Interval, SampleRecord
+from lopa_bench.results.schema import Interval, SampleRecord
 from lopa_bench.results.statistics import LEVEL, paired_difference
 
 NOISE_LEVEL = 0.99
@@ -52,7 +49,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A pair of runs; `pairs` are the common problems, `changes` the figures, accuracy first."""
+    """A pair of runs; `pairs` are the common problems, `changes` the figures, accuracy first.
+
+    `accuracy_noise` is the share by which the accuracies of equal runs differ at most, where that was measured.
+    """
 
     before: Side
     after: Side
@@ -62,6 +62,7 @@ class Comparison:
     changes: tuple[Change, ...]
     warnings: tuple[str, ...]
     is_withheld: bool = False
+    accuracy_noise: float | None = None
 
     @property
     def semantic(self) -> list[Difference]:
@@ -89,13 +90,19 @@ class Comparison:
         return sum(pair.is_identical for pair in self.pairs)
 
     @property
+    def is_within_noise(self) -> bool:
+        """Whether equal runs differ in accuracy by as much."""
+        drop = abs(sum(pair.change for pair in self.flipped)) / max(self.num_scored, 1)
+        return self.accuracy_noise is not None and drop <= self.accuracy_noise + ROUNDING
+
+    @property
     def verdict(self) -> str:
         """What the flips say of accuracy, in a few words."""
         if self.is_withheld:
             return "confounded"
         if not self.num_scored:
             return "not scored"
-        if self.flips.p_value >= 1 - LEVEL:
+        if self.flips.p_value >= 1 - LEVEL or self.is_within_noise:
             same = self.num_identical == len(self.pairs) and not self.flipped
             return "same answers" if same else "not distinguishable"
         return "better" if self.flips.gained > self.flips.lost else "worse"
@@ -117,24 +124,29 @@ def compare(before: Side, after: Side, *, noise: Sequence[NoiseCell] = (), force
     found = differences(before.record, after.record)
     confounded = len(semantic(found)) > 1
     withheld = confounded and not force
-    changes = [_accuracy(pairs), *_work(pairs), _speed(before, after, pairs, noise)]
+    num_scored = sum(pair.is_scored for pair in pairs)
+    accuracy_noise = equal_runs_differ_by(noise, num_scored, with_variants=bool(numeric(found)))
+    changes = [_accuracy(pairs, accuracy_noise), *_work(pairs), _speed(before, after, pairs, noise)]
     if withheld:
         changes = [replace(one, change=None, interval=None, remark="confounded") for one in changes]
     flipped = flips(pairs)
-    warnings = [*_itself(before, after), *_confounding(found, force), *_coverage(before, after, pairs), *_small(pairs)]
-    if (scopes := scope_warning(before.record, after.record)) is not None:
-        warnings.append(scopes)
-    warnings += _numeric(found, noise) + _unsteady(noise) + _same_answers(before, after, pairs, found)
-    return Comparison(before, after, tuple(pairs), tuple(found), flipped, tuple(changes), tuple(warnings), withheld)
+    warnings = warnings_of(before, after, pairs, found, noise, force=force)
+    return Comparison(
+        before, after, tuple(pairs), tuple(found), flipped, tuple(changes), tuple(warnings), withheld, accuracy_noise
+    )
 
 
-def _accuracy(pairs: Sequence[Pair]) -> Change:
+def _accuracy(pairs: Sequence[Pair], noise: float | None) -> Change:
     scored = [pair for pair in pairs if pair.is_scored]
     old, new = ([getattr(pair, side).correct for pair in scored] for side in ("before", "after"))
     change, interval = paired_difference(old, new)
     metric = METRICS["accuracy"]
     before, after = (sum(values) / len(values) if values else None for values in (old, new))
-    return Change("accuracy", metric.title, before, after, change, interval)
+    remark = ""
+    if change and noise is not None:
+        words = "within" if abs(change) <= noise + ROUNDING else "beyond"
+        remark = f"{words} this machine's noise ({100 * noise:.1f} pt between equal runs)"
+    return Change("accuracy", metric.title, before, after, change, interval, remark)
 
 
 def _work(pairs: Sequence[Pair]) -> list[Change]:
@@ -186,9 +198,11 @@ def _speed(before: Side, after: Side, pairs: Sequence[Pair], noise: Sequence[Noi
         return replace(change, change=None, interval=None, remark=obstacle)
     if change.change is None:
         return replace(change, remark="no common problem was timed in both")
-    bands = [band for cell in noise if (band := cell.speed_band(after.record)) is not None]
+    measured = [cell for cell in noise if cell.samples == len(on_clock)]
+    bands = [band for cell in measured if (band := cell.speed_band(after.record)) is not None]
     if not bands:
-        words = "noise of this cell not measured; see `lopa-bench noise`"
+        what = "these problems" if len(measured) < len(noise) else "this cell"
+        words = f"noise of {what} not measured; see `lopa-bench noise`"
         return replace(change, remark=words + _unlike_loads(on_clock))
     limit = max(band.factor(NOISE_LEVEL) for band in bands)
     within = 1 / limit <= change.change <= limit
@@ -201,78 +215,3 @@ def _unlike_loads(pairs: Sequence[Pair]) -> str:
     """Say that other work hindered one of the runs more than the other, "" where it did not."""
     words = hindrance_words([pair.before for pair in pairs], [pair.after for pair in pairs])
     return f"; {words}" if words else ""
-
-
-def _itself(before: Side, after: Side) -> list[str]:
-    """Say that a run was set beside itself, which tells nothing."""
-    one, other = before.record, after.record
-    return [f"{one.id} is compared with itself"] if (one.id, one.created) == (other.id, other.created) else []
-
-
-def _confounding(found: list[Difference], force: bool) -> list[str]:
-    names = [str(one) for one in semantic(found)]
-    if len(names) < 2:
-        return []
-    ending = "the differences shown cannot be laid to one of them" if force else "--force shows the differences"
-    return [f"confounded: {len(names)} settings differ ({'; '.join(names)}); {ending}"]
-
-
-def _coverage(before: Side, after: Side, pairs: Sequence[Pair]) -> list[str]:
-    """Say how many problems were left out, and why."""
-    lines = [
-        f"{one.record.id} is not finished ({one.record.status}): only what it holds so far is compared"
-        for one in (before, after)
-        if one.record.status not in FINISHED
-    ]
-    counts = len(before.samples), len(after.samples)
-    if set(counts) != {len(pairs)}:
-        lines.append(f"only the {len(pairs)} common problems of {counts[0]} and {counts[1]} are compared")
-    failed = sum("error" in (pair.before.status, pair.after.status) for pair in pairs)
-    if failed:
-        lines.append(f"{failed} of {len(pairs)} problems ended in an error in one of the runs and are left out")
-    unscored = sum(not pair.is_scored for pair in pairs) - failed
-    if unscored > 0:
-        lines.append(f"{unscored} of {len(pairs)} problems have no score in one of the runs: accuracy leaves them out")
-    return lines
-
-
-def _small(pairs: Sequence[Pair]) -> list[str]:
-    """Say what McNemar's test can see at all."""
-    n, needed = sum(pair.is_scored for pair in pairs), fewest_flips()
-    if not n:
-        return []
-    if n < needed:
-        return [f"n = {n}: too few problems for any difference in accuracy to be told from chance (it takes {needed})"]
-    return [f"n = {n}: no difference in accuracy below {100 * needed / n:.1f} points can be told from chance here"]
-
-
-def _numeric(found: list[Difference], noise: Sequence[NoiseCell]) -> list[str]:
-    """Say that the device or number format alone can move answers, and by how much where that was measured."""
-    names = {"device", "dtype", "threads", "batch_size", "world_size", "torch", "transformers", "tokenizers"}
-    moved = [str(one) for one in found if one.name in names]
-    if not moved:
-        return []
-    spreads = [cell.accuracy_spread for cell in noise if cell.accuracy_spread is not None]
-    known = f"the noise floor has accuracy within {max(spreads):.1%}" if spreads else "`lopa-bench noise` measures that"
-    return [f"answers may differ by these alone: {'; '.join(moved)} ({known})"]
-
-
-def _unsteady(noise: Sequence[NoiseCell]) -> list[str]:
-    """Say that equal runs of a cell gave unequal answers when its noise was measured, and how far accuracy moved."""
-    lines = []
-    for cell in noise:
-        changed = sum(one.identical < one.samples for one in cell.repeats)
-        if changed:
-            spread = f", accuracy within {cell.accuracy_spread:.1%}" if cell.accuracy_spread is not None else ""
-            lines.append(f"equal runs are not equal here: {changed} of {len(cell.repeats)} repeats differ{spread}")
-    return lines
-
-
-def _same_answers(before: Side, after: Side, pairs: Sequence[Pair], found: list[Difference]) -> list[str]:
-    """Warn when a setting that should matter changed no token: is it one run under two names, or a dead option?"""
-    if not semantic(found) or not all(pair.is_identical for pair in pairs):
-        return []
-    return [
-        f"all {len(pairs)} answers of {before.record.id} and {after.record.id} are the same tokens though settings "
-        "differ: was the right run compared?"
-    ]

@@ -9,15 +9,11 @@ from types import MappingProxyType
 
 from lopa_bench.errors import ResultsError
 from lopa_bench.results.comparison.baseline import HASH_DIGITS, Baseline, Cell, Line, current_definitions, line_of
+from lopa_bench.results.comparison.chance import numeric
 from lopa_bench.results.comparison.differences import Difference, differences, draws
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.store import StoredRun
-
-# What may move a token by rounding alone; where one of these differs, a drop must be more than chance.
-NUMERIC = frozenset(
-    {"device", "dtype", "threads", "batch_size", "world_size", "torch", "transformers", "tokenizers", "numpy"}
-)
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Checked:
     @property
     def numeric(self) -> list[Difference]:
         """The differences by which rounding, and so a token, may have moved."""
-        return [one for one in self.differences if one.name in NUMERIC]
+        return numeric(self.differences)
 
 
 def what_is_broken(run: StoredRun) -> str | None:

@@ -1,8 +1,8 @@
 """The noise floor: how far figures move when nothing that matters has changed.
 
-A cell (decoder, options, model, task on one machine) is run several times as it is, and once in each of some settings
-that ought not to matter: number format, threads, batch size. What that came to is kept per machine, in a file of its
-own, and tells `compare` and `check` which differences are too small to be called one.
+A cell (decoder, options, model, problems, on one machine) is run several times as it is, and once in each of some
+settings that ought not to matter: number format, threads, batch size. What that came to is kept per machine, in a file
+of its own, and tells `compare` and `check` which differences are too small to be called one.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, Pos
 
 from lopa_bench.errors import ResultsError, SchemaTooNew
 from lopa_bench.results import jsonl
-from lopa_bench.results.comparison.differences import UNTIMED_PACKAGES
+from lopa_bench.results.comparison.differences import INCIDENTAL, RECORDED_ELSEWHERE, UNTIMED_PACKAGES
 from lopa_bench.results.comparison.load import load_of, queued_share, unhindered_speed
 from lopa_bench.results.comparison.paired import Pair
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Environment, Record, RunRecord, SampleRecord, utc_now
 
-NOISE_VERSION = 2  # 2 added the loads
+NOISE_VERSION = 3  # 2 added the loads, 3 the problems and settings to the keys
 NOISE_FOLDER = "noise"
 FEWEST_REPEATS = 3
+OF_SERVER = frozenset({"base_url", "concurrency"})
 
 
 class Repeat(Record):
@@ -168,20 +169,43 @@ def machine_id(place: Environment) -> str:
 
 
 def cell_key(record: RunRecord) -> str:
-    """Return what a noise floor is kept under: task, decoder with all its options, model, number format, load."""
-    place = record.environment
-    options = json.dumps(record.decoder.options, sort_keys=True)
+    """Return what a noise floor is kept under: problems with their prompts, decoder, model, settings, place, processes.
+
+    Few problems have a wider spread than many, so a floor counts for the same problems alone; shots and chat templates
+    are in their prompts. Repeats keep no trace, so a run that keeps one has no floor.
+    """
+    place, model = record.environment, record.model
     words = [
         record.task.name,
-        f"{record.decoder.name}-{hashlib.sha256(options.encode()).hexdigest()[:8]}",
-        f"{record.model.name}-{(record.model.hash.rpartition(':')[2] or 'unknown')[:8]}",
+        f"{record.task.num_documents} problems-{record.task.prompts_hash[:8] or 'unknown'}",
+        f"{record.decoder.name}-{_short_hash(record.decoder.options)}",
+        f"{model.name}-{(model.hash.rpartition(':')[2] or 'unknown')[:8]}",
+        *([f"adapter {model.adapter_hash.rpartition(':')[2][:8]}"] if model.adapter_hash else []),
+        f"settings-{_short_hash(_settings_of(record))}",
         place.device or "unknown",
         place.dtype,
         f"{place.num_threads} threads",
         f"batch {place.batch_size}",
         f"{place.world_size} processes",
+        *(f"{name} {size}" for name, size in sorted(place.groups.items()) if size > 1),
+        *filter(None, [place.communication]),
+        *place.accelerations,
     ]
     return " | ".join(words)
+
+
+def _short_hash(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _settings_of(record: RunRecord) -> dict[str, Any]:
+    """Return what a run was set to that neither its decoder's options nor another part of `cell_key` says.
+
+    Settings that are off are left out, so that one which a later version adds does not void every floor.
+    """
+    elsewhere = INCIDENTAL | (RECORDED_ELSEWHERE - OF_SERVER - {"trace"}) | set(record.decoder.options)
+    values = {name: one.value for name, one in record.configuration.items() if name not in elsewhere}
+    return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
 def repeat_of(record: RunRecord, samples: Sequence[SampleRecord], setting: str = "") -> Repeat:
@@ -254,12 +278,16 @@ def read_noise(path: Path) -> NoiseFile:
 
 
 def store_noise(root: Path, cell: NoiseCell, key: str) -> Path:
-    """Put a cell into its machine's noise floor, in place of an earlier measurement of it."""
+    """Put a cell into its machine's noise floor, in place of an earlier measurement of it.
+
+    What an earlier version kept was under keys that do not name its problems, and is found by none: it is left out.
+    """
     path = noise_path(root, cell.environment)
     with jsonl.sentence_on_os_error("make", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     old = read_noise(path) if path.exists() else NoiseFile(machine=machine_id(cell.environment))
-    new = old.model_copy(update={"noise_version": NOISE_VERSION, "cells": {**old.cells, key: cell}})
+    kept = old.cells if old.noise_version == NOISE_VERSION else {}
+    new = old.model_copy(update={"noise_version": NOISE_VERSION, "cells": {**kept, key: cell}})
     jsonl.replace_file(path, new.model_dump_json(indent=1).encode() + b"\n")
     return path
 

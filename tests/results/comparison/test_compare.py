@@ -110,7 +110,54 @@ def test_a_speed_ratio_is_held_against_the_noise_floor() -> None:
     assert "within" in change(compare(before, after, noise=[quiet, loud]), "tps_e2e").remark
 
 
-@pytest.mark.parametrize("noise", [[], [floor(300, 301, 302, 299, 300)]])
+def test_a_floor_of_other_problems_says_nothing_about_a_speed_ratio() -> None:
+    """One answer's speed varies more than twenty answers': neither is measured by the other."""
+    one, twenty = floor(300, 200, 400).model_copy(update={"samples": 1}), floor(300, 301, 302, 299, 300)
+    runs = [side(), side(samples(slower=1 / 1.5), name="0002-b")]
+    few = [side(one.samples[:1], name=one.record.id) for one in runs]
+    words = "noise of these problems not measured"
+    assert change(compare(*runs, noise=[one]), "tps_e2e").remark.startswith(words)
+    assert change(compare(*few, noise=[twenty]), "tps_e2e").remark.startswith(words)
+    assert change(compare(*runs, noise=[one, twenty]), "tps_e2e").remark.startswith("beyond this machine's noise (1.")
+
+
+def wavering(*accuracies: float) -> NoiseCell:
+    """A floor of equal runs that were not equal."""
+    found = floor(*([300] * len(accuracies)))
+    repeats = [
+        one.model_copy(update={"identical": 15, "repeat": one.repeat.model_copy(update={"accuracy": accuracy})})
+        for one, accuracy in zip(found.repeats, accuracies, strict=True)
+    ]
+    return found.model_copy(update={"repeats": tuple(repeats)})
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict", "remark"),
+    [
+        ((0.8, 0.5, 0.4), "not distinguishable", "within this machine's noise (40.0 pt between equal runs)"),
+        ((0.8, 0.7), "worse", "beyond this machine's noise (10.0 pt between equal runs)"),
+        ((0.8, 0.8), "worse", "beyond this machine's noise (0.0 pt between equal runs)"),
+        ((), "worse", ""),
+    ],
+)
+def test_a_change_that_equal_runs_show_too_is_none(accuracies: tuple[float, ...], verdict: str, remark: str) -> None:
+    noise = [wavering(*accuracies)] if accuracies else []
+    found = compare(side(), side(samples([0.0] * 8 + [1.0] * 8 + [0.0] * 4), name="0002-b"), noise=noise)
+    assert change(found, "accuracy").change == pytest.approx(-0.4) and found.flips.p_value < 0.05
+    assert (found.verdict, change(found, "accuracy").remark) == (verdict, remark)
+
+
+def test_settings_that_ought_not_to_matter_count_as_equal_where_one_of_them_differs() -> None:
+    varied = wavering(0.8, 0.8)
+    far = varied.repeats[0].model_copy(update={"repeat": Repeat(run="x", setting="dtype = bfloat16", accuracy=0.4)})
+    varied = varied.model_copy(update={"variants": (far,)})
+    worse = samples([0.0] * 8 + [1.0] * 8 + [0.0] * 4)
+    assert compare(side(), side(worse, name="0002-b"), noise=[varied]).verdict == "worse"
+    other = side(worse, name="0002-b", place={"dtype": "bfloat16"})
+    assert compare(side(), other, noise=[varied]).verdict == "not distinguishable"
+
+
+@pytest.mark.parametrize("noise", [[], [floor(300, 301, 302, 299, 300)]], ids=["unmeasured", "measured"])
 def test_a_machine_that_was_busier_during_one_of_the_runs_is_told_beside_their_speeds(noise: list[NoiseCell]) -> None:
     def remark(before: float | None, after: float | None) -> str:
         first, second = (

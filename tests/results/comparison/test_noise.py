@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored import PLACE, record, samples
@@ -94,11 +95,52 @@ def test_a_floor_is_stored_per_machine_and_found_by_its_cell(tmp_path: Path) -> 
         record(task={"name": "mini-code"}),
     ):  # fmt: skip
         assert find_noise(tmp_path, other) is None
+    for same in (record(settings={"warmup": 3}), record(settings={"compile": None, "a_later_default": False})):
+        assert find_noise(tmp_path, same) is not None
     store_noise(tmp_path, cell(1, 2, 3), cell_key(record(options={"branches": 1})))
     store_noise(tmp_path, cell(200, 210, 190), cell_key(run))
     assert len(read_noise(path).cells) == 2
     again = find_noise(tmp_path, run)
     assert again is not None and again.speeds == [200, 210, 190]
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "fewer problems": {"num_documents": 1},
+    "other problems": {"task": {"prompts_hash": "f" * 64}},
+    "an adapter": {"model": {"adapter": "x", "adapter_hash": "sha256:123"}},
+    "a chat template": {"settings": {"chat": True}},
+    "shots": {"settings": {"num_fewshot": 4}},
+    "8-bit numbers": {"settings": {"quantize": "int8"}},
+    "a compiled network": {"settings": {"compile": True}},
+    "another kernel": {"place": {"accelerations": ("int8 by another kernel",)}},
+    "branches shared by processes": {"place": {"world_size": 2, "groups": {"dp": 1, "bp": 2, "tp": 1}}},
+    "layers shared by processes": {"place": {"world_size": 2, "groups": {"dp": 1, "bp": 1, "tp": 2}}},
+    "another backend": {"place": {"communication": "gloo"}},
+    "requests at a time": {"settings": {"concurrency": 8}},
+    "a trace": {"settings": {"trace": True}},
+}
+
+
+def test_what_makes_another_cell_of_the_floor(tmp_path: Path) -> None:
+    keys = {name: cell_key(record(**about)) for name, about in OTHERS.items()}
+    assert len({cell_key(record()), *keys.values()}) == len(OTHERS) + 1, keys
+    store_noise(tmp_path, cell(300, 310, 290), cell_key(record()))
+    assert [name for name, about in OTHERS.items() if find_noise(tmp_path, record(**about)) is not None] == []
+
+
+def test_few_problems_do_not_replace_the_floor_of_many(tmp_path: Path) -> None:
+    store_noise(tmp_path, cell(300, 310, 290), cell_key(record()))
+    store_noise(tmp_path, cell(1, 500, 3), cell_key(record(num_documents=1)))
+    found = find_noise(tmp_path, record())
+    assert found is not None and found.speeds == [300, 310, 290]
+
+
+def test_a_floor_of_an_earlier_version_is_read_found_by_none_and_left_out(tmp_path: Path) -> None:
+    path = store_noise(tmp_path, cell(1, 2, 3), "mini-maths | lopa-22acc649 | and no problems")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "noise_version": 2}))
+    assert find_noise(tmp_path, record()) is None and len(read_noise(path).cells) == 1
+    store_noise(tmp_path, cell(300, 310, 290), cell_key(record()))
+    assert list(read_noise(path).cells) == [cell_key(record())]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"noise_version": 1, "cells": 3}', '{"noise_version": 1, "mach'])
