@@ -46,16 +46,16 @@ def other(root: Path, decoder: str, options: dict[str, Any] | None = None, **cha
     return store(root, samples(), run)
 
 
-def with_traces(run: StoredRun) -> StoredRun:
-    """Give every answer of a stored run its trace, left to right; of several branches now the first wins, now none."""
+def with_traces(run: StoredRun, wins: Callable[[int], bool] = lambda index: index % 2 == 0) -> StoredRun:
+    """Give every answer of a stored run its trace, left to right; `wins` tells in which rounds a lookahead wins."""
     branches = run.record.decoder.options.get("branches", 1)
-    traces = [TraceRecord(id=one.id, rounds=tuple(_rounds(one, branches))) for one in run.samples]
+    traces = [TraceRecord(id=one.id, rounds=tuple(_rounds(one, branches, wins))) for one in run.samples]
     members = [gzip_member(one.model_dump_json().encode() + b"\n") for one in traces]
     (run.path / TRACES_FILE).write_bytes(b"".join(members))
     return run
 
 
-def _rounds(one: SampleRecord, branches: int) -> Iterator[RoundRecord]:
+def _rounds(one: SampleRecord, branches: int, wins: Callable[[int], bool]) -> Iterator[RoundRecord]:
     """Yield the rounds of an answer, its tokens shared out evenly."""
     ends = [len(one.token_ids) * index // one.work.rounds for index in range(one.work.rounds + 1)]
     for index, (start, end) in enumerate(pairwise(ends)):
@@ -66,5 +66,5 @@ def _rounds(one: SampleRecord, branches: int) -> Iterator[RoundRecord]:
         anchor = BranchRecord(creation=1.0, score=-1.0, num_filled=1 + index % 3)
         yield RoundRecord(
             index=index, positions=tuple(range(start, end)), tokens=one.token_ids[start:end], num_forced=index % 2,
-            branches=(*ahead, anchor) if ahead else (), winner=(index % 2) * (branches - 1) if ahead else None,
+            branches=(*ahead, anchor) if ahead else (), winner=(0 if wins(index) else branches - 1) if ahead else None,
         )  # fmt: skip

@@ -13,7 +13,6 @@ from lopa_bench.results.fillings.lengths import FEWEST
 from lopa_bench.results.fillings.places import PlaceRow, place_rows
 from lopa_bench.results.fillings.ranks import RankRow, rank_rows
 from lopa_bench.results.rows import with_bounds
-from lopa_bench.results.statistics import wilson_interval
 from lopa_bench.results.tables import Column, Row, Table, Value
 from lopa_bench.results.trace import TraceRecord
 
@@ -234,15 +233,12 @@ def tenths_table(analyses: Sequence[Analysis]) -> Table:
         for part in one.wins.parts if one.wins and one.wins.num_contested else ():
             place = "behind the end" if part.part is None else f"{part.part / PARTS:.0%}-{(part.part + 1) / PARTS:.0%}"
             row: dict[str, Value] = {"run": one.run_id, "part": place, "tried": part.num_tried, "won": part.num_won}
-            is_known = part.num_tried >= FEWEST
-            interval = wilson_interval(part.num_won, part.num_tried) if is_known else None
-            rows.append(
-                row | with_bounds("share", part.share_won if is_known else None, interval) | {"gain": part.gain}
-            )
+            row |= with_bounds("share", part.share_won, part.won_interval)
+            rows.append(row | with_bounds("gain", part.gain, part.gain_interval))
     columns = [Column("run", "run"), Column("part", "part of the answer"), Column("tried", "lookaheads")]
     columns += [Column("won", "won"), Column("share", "won %", digits=1, scale=100.0, interval=True)]
-    columns.append(Column("gain", "gain when won", digits=2, signed=True))
-    notes = [f"the share of fewer than {FEWEST} lookaheads is n/a"]
+    columns.append(Column("gain", "gain when won", digits=2, signed=True, interval=True))
+    notes = [f"the share of fewer than {FEWEST} lookaheads is n/a, and so is the gain of fewer than {FEWEST} that won"]
     return Table(columns, rows, "where lookaheads win", notes)
 
 

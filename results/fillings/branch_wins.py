@@ -6,14 +6,15 @@ the win: the slots that the winner filled, its lookahead included, against those
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import mean
 
 from lopa_bench.results.fillings.fill_order import PARTS, part_of
+from lopa_bench.results.fillings.lengths import FEWEST
 from lopa_bench.results.schema import Interval
-from lopa_bench.results.statistics import bootstrap_ratio
+from lopa_bench.results.statistics import LEVEL, bootstrap_ratio, wilson_interval
 from lopa_bench.results.trace import BranchRecord, RoundRecord, TraceRecord, useful_length
 
 
@@ -21,18 +22,38 @@ from lopa_bench.results.trace import BranchRecord, RoundRecord, TraceRecord, use
 class PartRow:
     """One part of the answer: lookaheads that were tried there, those that won, and what they brought.
 
-    `part` is 0 to 9 for tenths of the useful answer, None for what stands behind its end.
+    `part` is 0 to 9 for tenths of the useful answer, None for what stands behind its end. `gain` is the mean of those
+    that won, None where fewer than `FEWEST` did. The bounds of both are 95 % intervals: of the share the wider of
+    Wilson's and that by answers drawn whole, of the gain by answers drawn whole.
     """
 
     part: int | None
     num_tried: int
     num_won: int
     gain: float | None
+    won_low: float | None = None
+    won_high: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
 
     @property
     def share_won(self) -> float | None:
-        """Share of the lookaheads tried there that won."""
-        return self.num_won / self.num_tried if self.num_tried else None
+        """Share of the lookaheads tried there that won; None where fewer than `FEWEST` were tried."""
+        return self.num_won / self.num_tried if self.num_tried >= FEWEST else None
+
+    @property
+    def won_interval(self) -> Interval | None:
+        """The share's interval."""
+        return _interval(self.won_low, self.won_high, "wider of Wilson and bootstrap of the answers")
+
+    @property
+    def gain_interval(self) -> Interval | None:
+        """The gain's interval."""
+        return _interval(self.gain_low, self.gain_high, "bootstrap of the answers")
+
+
+def _interval(low: float | None, high: float | None, method: str) -> Interval | None:
+    return None if low is None or high is None else Interval(low=low, high=high, level=LEVEL, method=method)
 
 
 @dataclass(frozen=True)
@@ -153,22 +174,67 @@ def _correlation(rounds: Sequence[RoundRecord]) -> float | None:
 
 
 def _parts(traces: Sequence[TraceRecord], eos_id: int | None) -> Iterator[PartRow]:
-    tried: Counter[int | None] = Counter()
-    won: Counter[int | None] = Counter()
-    gains: dict[int | None, list[int]] = {}
-    for trace in traces:
-        length = useful_length(trace, eos_id)
-        for one in trace.rounds:
-            if len(one.branches) < 2:
-                continue
-            places = {
-                index: part_of(b.position, length) for index, b in enumerate(one.branches) if b.position is not None
-            }
-            tried.update(places.values())
-            if one.winner in places:
-                part = places[one.winner]
-                won[part] += 1
-                if one.gain is not None:
-                    gains.setdefault(part, []).append(one.gain)
+    tallies = [_tally(trace, useful_length(trace, eos_id)) for trace in traces]
     for part in (*range(PARTS), None):
-        yield PartRow(part, tried[part], won[part], _mean(gains.get(part, [])))
+        yield _part_row(part, [tally.get(part, _Tally()) for tally in tallies])
+
+
+@dataclass
+class _Tally:
+    """What became of the lookaheads to one part of one answer."""
+
+    tried: int = 0
+    won: int = 0
+    gains: list[int] = field(default_factory=list)
+
+
+def _tally(trace: TraceRecord, length: int) -> dict[int | None, _Tally]:
+    """Count one answer's lookaheads by the part of the answer that they looked ahead to."""
+    found: dict[int | None, _Tally] = defaultdict(_Tally)
+    for one in trace.rounds:
+        for index, branch in enumerate(one.branches if len(one.branches) > 1 else ()):
+            if branch.position is None:
+                continue
+            tally = found[part_of(branch.position, length)]
+            tally.tried += 1
+            if one.winner == index:
+                tally.won += 1
+                tally.gains += [] if one.gain is None else [one.gain]
+    return found
+
+
+def _part_row(part: int | None, tallies: Sequence[_Tally]) -> PartRow:
+    """Sum up one part of all answers."""
+    tried, won = [one.tried for one in tallies], [one.won for one in tallies]
+    gains = [gain for one in tallies for gain in one.gains]
+    row = PartRow(part, sum(tried), sum(won), _mean(gains) if len(gains) >= FEWEST else None)
+    # Answers drawn whole spread nothing where all or none won, or where one answer alone had such lookaheads.
+    of_share = [bootstrap_ratio(won, tried), wilson_interval(row.num_won, row.num_tried)]
+    spread = [one for one in of_share if one is not None and row.share_won is not None]
+    of_gain = bootstrap_ratio([sum(one.gains) for one in tallies], [len(one.gains) for one in tallies])
+    if sum(bool(one.gains) for one in tallies) < 2 or row.gain is None:
+        of_gain = None
+    return replace(
+        row,
+        won_low=min((one.low for one in spread), default=None),
+        won_high=max((one.high for one in spread), default=None),
+        gain_low=of_gain.low if of_gain else None,
+        gain_high=of_gain.high if of_gain else None,
+    )
+
+
+def extremes(parts: Sequence[PartRow]) -> tuple[PartRow, PartRow] | None:
+    """Return the tenths of the answer in which lookaheads win most and least often; None where chance would do that.
+
+    It takes both a share that differs between tenths at all, by a chi-squared test of all of them, and intervals of the
+    two that do not meet: the ends of ten shares differ by chance too.
+    """
+    from scipy.stats import chi2_contingency
+
+    known = [one for one in parts if one.part is not None and one.share_won is not None]
+    counts = [[one.num_won, one.num_tried - one.num_won] for one in known]
+    if len(known) < 2 or not all(map(sum, zip(*counts, strict=True))):
+        return None
+    most, least = (choose(known, key=lambda one: one.share_won or 0.0) for choose in (max, min))
+    is_apart = most.won_low is not None and least.won_high is not None and most.won_low > least.won_high
+    return (most, least) if is_apart and chi2_contingency(counts).pvalue < 1 - LEVEL else None

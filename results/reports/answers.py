@@ -13,13 +13,14 @@ from lopa_bench.errors import LopaBenchError
 from lopa_bench.results.comparison.compare import Change
 from lopa_bench.results.comparison.differences import device_words
 from lopa_bench.results.comparison.paired import fewest_flips
-from lopa_bench.results.fillings.branch_wins import PartRow
+from lopa_bench.results.fillings.branch_wins import FEWEST, BranchWins, PartRow, extremes
 from lopa_bench.results.fillings.fill_order import PARTS
 from lopa_bench.results.frontiers.frontier import Frontier, frontier
 from lopa_bench.results.frontiers.frontier_tables import choice_lines
 from lopa_bench.results.reports.runs import Group
 from lopa_bench.results.reports.series import Series
 from lopa_bench.results.reports.traces import Traced
+from lopa_bench.results.schema import Interval
 
 WITHIN = 1.0
 """Points of accuracy that the setting to take may lose."""
@@ -191,18 +192,37 @@ def _parts(traced: Sequence[Traced]) -> Iterator[Sentence]:
         chosen = max((one for one in with_wins if one.task == task), key=lambda one: one.entry.branches or 0)
         wins = chosen.analysis.wins
         assert wins is not None
-        parts = [part for part in wins.parts if part.part is not None and part.share_won is not None]
-        if not parts:
-            continue
-        most, least = (choose(parts, key=lambda part: part.share_won or 0.0) for choose in (max, min))
-        text = (
-            f"{task}, {chosen.entry.words}: a lookahead is kept in {wins.share_lookahead_won or 0:.0%} of the "
-            f"contested rounds. Those tried {_place(most)} of the answer win most often "
-            f"({most.share_won or 0:.0%}), those {_place(least)} least ({least.share_won or 0:.0%})"
-        )
-        if wins.realised is not None:
-            text += f"; {wins.realised:.0%} of the wins filled more slots at once than the anchor would have"
-        yield Sentence(f"{text}.", (chosen.entry.ref,))
+        metrics = ["lookahead_won", "part_won"]
+        if wins.realised is not None and wins.num_lookahead_won >= FEWEST:
+            metrics.append("realised_share")
+        yield Sentence(f"{task}, {chosen.entry.words}: {_wins(wins)}.", (chosen.entry.ref,), tuple(metrics))
+
+
+def _wins(wins: BranchWins) -> str:
+    """Say how often lookaheads win, where, and whether it brings anything; no share of fewer than FEWEST."""
+    contested = f"{wins.num_contested} contested round{'s' * (wins.num_contested != 1)}"
+    if wins.num_contested < FEWEST:
+        return f"{contested} are too few to say how often a lookahead is kept"
+    text = f"a lookahead is kept in {_share(wins.share_lookahead_won, wins.lookahead_interval)} of the {contested}. "
+    found = extremes(wins.parts)
+    if found is None:
+        text += "In which parts of the answer more of them win cannot be told from chance"
+    else:
+        most, least = found
+        text += f"Of those tried {_place(most)} of the answer {_won(most)}, of those {_place(least)} only {_won(least)}"
+    if wins.realised is not None and wins.num_lookahead_won >= FEWEST:
+        wins_words = f"{wins.realised:.0%} of the {wins.num_lookahead_won} wins"
+        text += f"; {wins_words} filled more slots at once than the anchor would have"
+    return text
+
+
+def _won(part: PartRow) -> str:
+    return f"{_share(part.share_won, part.won_interval)} won (n = {part.num_tried})"
+
+
+def _share(value: float | None, interval: Interval | None) -> str:
+    bounds = "" if interval is None else f" [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
+    return f"{100 * (value or 0.0):.0f} %{bounds}"
 
 
 def _place(part: PartRow) -> str:

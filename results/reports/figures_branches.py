@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lopa_bench.results.fillings.branch_wins import FEWEST
 from lopa_bench.results.fillings.fill_order import PARTS
 from lopa_bench.results.plots import bars_of
 from lopa_bench.results.published_figures import PublishedRow, select
@@ -22,6 +23,7 @@ from lopa_bench.results.reports.figures import (
 from lopa_bench.results.reports.runs import Entry
 from lopa_bench.results.reports.series import LOPA, Series
 from lopa_bench.results.reports.traces import Traced, with_branches
+from lopa_bench.results.schema import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 NAME, TITLE = "branches", "TPF and score against branches"
 QUOTED_NAME, QUOTED_TITLE = "branches-quoted", "TPF and score against branches, as published"
 WINS_NAME, WINS_TITLE = "branch-wins", "Where lookaheads win"
+WINS_METRICS = ("part_won", "part_gain")
 FIGURES = (("tpf", "useful tokens per round", 1.0), ("accuracy", "accuracy, %", 100.0))
 
 
@@ -162,17 +165,34 @@ def branch_wins(traced: Sequence[Traced], no_traces: str) -> Drawing | Skipped:
     shown = {task: with_branches(traced, task) for task in tasks}
     caption = (
         "By tenth of the answer: the share of lookaheads tried there that won (above), and slots that a winner filled "
-        "more than the anchor would have (below; 0: nothing won, negative: lost). Runs: "
+        "more than the anchor would have (below; 0: nothing won, negative: lost), with 95 % intervals. A tenth in "
+        f"which fewer than {FEWEST} were tried, or below won, has no point. Runs: "
         f"{'; '.join(f'{task}: {_words(runs)}' for task, runs in shown.items())}."
     )
     refs = tuple(one.entry.ref for of_task in shown.values() for one in of_task)
-    return Drawing(WINS_NAME, WINS_TITLE, caption, refs, (), lambda style: _draw_wins(style, shown))
+    return Drawing(WINS_NAME, WINS_TITLE, caption, refs, WINS_METRICS, lambda style: _draw_wins(style, shown))
 
 
 def _words(runs: Sequence[Traced]) -> str:
     """Name the setting that runs of several k share, as the series of that setting is named."""
     words = [word for word in runs[0].entry.words.split(" ") if not word.startswith("k=")]
     return f"{' '.join(words)}, k={', '.join(str(one.entry.branches) for one in runs)}"
+
+
+def _with_bars(
+    axes: Axes,
+    places: Sequence[float],
+    figures: Sequence[tuple[float | None, Interval | None]],
+    scale: float,
+    dress: Any,
+) -> None:
+    """Draw a line of figures with their intervals; where a figure is unknown the line is broken."""
+    for place, (value, interval) in zip(places, figures, strict=True):
+        if value is not None:
+            bars = bars_of(value, interval, scale)
+            axes.errorbar(place, scale * value, yerr=bars, color=dress["color"], elinewidth=0.9, capsize=2)
+    ys = [float("nan") if value is None else scale * value for value, _ in figures]
+    axes.plot(places, ys, markersize=5, markeredgecolor="black", markeredgewidth=0.5, **dress)
 
 
 def _draw_wins(style: Style, shown: dict[str, list[Traced]]) -> Figure:
@@ -186,11 +206,10 @@ def _draw_wins(style: Style, shown: dict[str, list[Traced]]) -> Figure:
             wins = one.analysis.wins
             parts = [part for part in (wins.parts if wins else ()) if part.part is not None]
             dress: dict[str, Any] = {"color": colour, "linestyle": line, "marker": marker, "label": f"k={k}"}
-            dress |= {"markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.5}
-            places = [10 * (part.part or 0) + 5 for part in parts]
-            nan = float("nan")
-            axes[0][column].plot(places, [nan if (p.share_won is None) else 100 * p.share_won for p in parts], **dress)
-            axes[1][column].plot(places, [nan if p.gain is None else p.gain for p in parts], **dress)
+            aside = 1.2 * (ks.index(k) - (len(ks) - 1) / 2)  # so that bars of several k do not cover each other
+            places = [10 * (part.part or 0) + 5 + aside for part in parts]
+            _with_bars(axes[0][column], places, [(p.share_won, p.won_interval) for p in parts], 100.0, dress)
+            _with_bars(axes[1][column], places, [(p.gain, p.gain_interval) for p in parts], 1.0, dress)
         axes[1][column].axhline(0, color="black", linewidth=0.8)
         axes[1][column].set_xlabel("place in the answer, %")
         axes[1][column].set_xticks(range(0, 10 * PARTS + 1, 20))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from report_cases import RIGHT, lopa, other
+from report_cases import RIGHT, lopa, other, with_traces
 from stored import record, sample, store
 
 from lopa_bench.results.reports.report import Report, make_report
@@ -122,6 +124,26 @@ def test_a_loss_of_accuracy_is_named_with_its_corrected_p(tmp_path: Path) -> Non
     same = said(made(lopa(tmp_path / "b", 1), lopa(tmp_path / "b", 4)), "Is the difference")
     assert "the one paired test does not find a difference" in same and "the ratio does not lie above 1" in same
     assert "below 30 points" in same
+
+
+def test_where_lookaheads_win_is_said_with_n_and_interval_and_only_where_it_is_more_than_chance(tmp_path: Path) -> None:
+    def where(root: Path, **about: Any) -> str:
+        wins, correct = about.pop("wins"), about.pop("correct", RIGHT)
+        runs = [lopa(root, 1, correct=correct), with_traces(lopa(root, 4, correct=correct, **about), wins)]
+        return said(made(*runs), "Where does")
+
+    early = where(tmp_path / "a", wins=lambda index: index < 4)
+    assert re.search(r"kept in 3\d % \[\d+, \d+\] of the \d+ contested rounds\.", early)
+    assert re.search(
+        r"Of those tried between 0% and 10% of the answer 33 % \[\d+, \d+\] won \(n = \d+\), of those between "
+        r"\d0% and \d+0% only 0 % \[0, \d\] won \(n = \d+\)",
+        early,
+    )
+    assert "; 75% of the 80 wins filled more slots at once" in early  # in the third round the anchor fills as many
+    even = where(tmp_path / "b", wins=lambda index: True)
+    assert "In which parts of the answer more of them win cannot be told from chance" in even and "only" not in even
+    few = where(tmp_path / "c", wins=lambda index: True, correct=(1.0,), rounds=0.25)
+    assert "3 contested rounds are too few to say how often a lookahead is kept." in few and "%" not in few
 
 
 def test_without_lookahead_beside_it_nothing_is_claimed(tmp_path: Path) -> None:

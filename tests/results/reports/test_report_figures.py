@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from matplotlib.colors import to_hex
 from report_cases import lopa, other
 
 from lopa_bench.results import plots
+from lopa_bench.results.fillings.branch_wins import PartRow
 from lopa_bench.results.fillings.fill_order import RoundRow
 from lopa_bench.results.reports import figures_branches, figures_rounds, figures_speed
 from lopa_bench.results.reports.figures import STYLES, Drawing, look
@@ -21,7 +23,7 @@ from lopa_bench.results.trace import RoundRecord, TraceRecord
 
 
 def _traced(task: str, branches: int, tau: float = 0.9) -> Any:
-    parts = [SimpleNamespace(part=part, share_won=0.5, gain=1.0) for part in range(10)]
+    parts = [PartRow(part, 10, 5, 1.0, 0.2, 0.8, 0.5, 1.5) for part in range(9)] + [PartRow(9, 4, 4, None)]
     options = {"branches": branches, "tau": tau}
     record = SimpleNamespace(decoder=SimpleNamespace(options=options))
     entry = SimpleNamespace(branches=branches, ref=f"R{branches}", words=f"lopa k={branches} tau={tau}", record=record)
@@ -41,6 +43,17 @@ def test_a_number_of_branches_looks_the_same_in_every_panel() -> None:
     assert list(_looks(one)) == ["k=2", "k=4"] and list(_looks(two)) == ["k=8"]
     assert len({*_looks(one).values(), *_looks(two).values()}) == 3
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["k=2", "k=4", "k=8"]
+
+
+def test_where_lookaheads_win_has_intervals_and_no_point_for_a_few() -> None:
+    drawing = figures_branches.branch_wins([_traced("one", 2)], "")
+    assert isinstance(drawing, Drawing) and "fewer than 5 were tried" in drawing.caption
+    figure = drawing.draw(STYLES["screen"])
+    for panel, value, low, high in ((figure.axes[0], 50.0, 20.0, 80.0), (figure.axes[1], 1.0, 0.5, 1.5)):
+        line = next(one for one in panel.get_lines() if one.get_label() == "k=2")
+        assert list(line.get_ydata())[:9] == [value] * 9 and math.isnan(line.get_ydata()[9])
+        ends = [bar.get_segments()[0][:, 1] for bar in panel.collections]
+        assert len(ends) == 9 and all(list(one) == pytest.approx([low, high]) for one in ends)
 
 
 def test_branch_wins_are_those_of_one_series_which_is_named() -> None:
