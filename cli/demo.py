@@ -35,6 +35,7 @@ def demo(
     Example: lopa-bench demo --quick
     """
     from lopa_bench.cli.execute import Terminal
+    from lopa_bench.cli.fitting import fitting
     from lopa_bench.harness.demo import DECODERS, TASKS, run_demo
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
@@ -52,7 +53,7 @@ def demo(
     if format == "json":
         _print_json(result)
         return
-    shared.print_table(result.table, format)
+    shared.print_table(fitting(result.table) if format == "table" else result.table, format)
     typer.echo(f"plot: {result.plot}\nruns: {runs_dir}, one folder each; `lopa-bench show NUMBER` prints one", err=True)
 
 

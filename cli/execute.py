@@ -166,9 +166,11 @@ def print_result(result: RunResult, format: str) -> None:
     if format == "json":
         typer.echo(json.dumps(result_document(result), indent=2))
         return
+    from lopa_bench.cli.fitting import fitting
     from lopa_bench.cli.views import reasons, run_table
 
-    print_table(run_table([result.run]), format)
+    table = run_table([result.run])
+    print_table(fitting(table) if format == "table" else table, format)
     if format == "table":
         for line in reasons(result.run):
             typer.echo(line)

@@ -41,6 +41,7 @@ def show(
     Example: lopa-bench show last --config
     """
     from lopa_bench.cli import views
+    from lopa_bench.cli.fitting import fitting
     from lopa_bench.results.store import load_run
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
@@ -65,7 +66,8 @@ def show(
     if format == "json":
         _print_json(stored)
         return
-    shared.print_table(views.run_table([stored], stored.record.id), format)
+    table = views.run_table([stored], stored.record.id)
+    shared.print_table(fitting(table) if format == "table" else table, format)
     if format == "table":
         for line in views.run_lines(stored, all_settings=config):
             shared.say(line)

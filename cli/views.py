@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lopa_bench.results.tables import Column, Table
 
 SHOWN_METRICS = ("tpf", "tpf_committed", "tps_e2e", "latency_s")
+WITH_INTERVAL = ("tpf", "tps_e2e")
 logger = logging.getLogger(__name__)
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -23,7 +24,7 @@ LINE_WIDTH = 116
 
 
 def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
-    """Return one row per run: accuracy with its interval, every other score, TPF, speed."""
+    """Return one row per run: accuracy, every other score, TPF, speed, the three of them with their intervals."""
     from lopa_bench.results.rows import metric_column, summary_row
     from lopa_bench.results.tables import Column, Row, Table, Value
 
@@ -42,7 +43,7 @@ def run_table(runs: Sequence[StoredRun], title: str = "") -> Table:
         columns.append(Column("at once", "at once"))
     columns.append(metric_column("accuracy", interval=True))
     columns += [_score_column(name, metric) for name, metric in scores.items()]
-    columns += [metric_column(name) for name in SHOWN_METRICS]
+    columns += [metric_column(name, interval=name in WITH_INTERVAL) for name in SHOWN_METRICS]
     metrics = sorted({_accuracy_is(one) for one in runs})
     return Table(columns, rows, title, metrics)
 

@@ -91,7 +91,7 @@ def _cell(task: str, decoder: str, stored: StoredRun, asked: Sequence[str]) -> C
 
 
 def demo_table(cells: Sequence[Cell]) -> Table:
-    """Return accuracy with its interval, TPF, tokens/s and the difference in accuracy to vanilla decoding."""
+    """Return accuracy, TPF and tokens/s with their intervals and the difference in accuracy to vanilla decoding."""
     baseline = {cell.task: cell.accuracy for cell in cells if cell.decoder == BASELINE}
     rows: list[Row] = [
         summary_row(cell.summary, task=cell.task, decoder=cell.decoder)
@@ -103,12 +103,12 @@ def demo_table(cells: Sequence[Cell]) -> Table:
         Column("decoder", "decoder"),
         metric_column("accuracy", interval=True),
         Column("delta", f"Δ to {BASELINE}", digits=1, scale=100.0, signed=True),
-        metric_column("tpf"),
-        metric_column("tps_e2e"),
+        metric_column("tpf", interval=True),
+        metric_column("tps_e2e", interval=True),
         Column("n", "n"),
     ]
     notes = (
-        f"accuracy with its 95 % interval; TPF: {METRICS['tpf'].formula}, AR is 1 by definition",
+        f"intervals are 95 %, over the problems; TPF: {METRICS['tpf'].formula}, AR is 1 by definition",
         "tokens/s: useful tokens per second of generation on this machine",
     )
     return Table(columns, rows, "Bundled models on generated tasks", notes)

@@ -32,13 +32,29 @@ def draw(table: Table, width: int | None = None) -> RenderableType:
     natural = [_longest(column.title, *(row[i].text for row in cells)) for i, column in enumerate(table.columns)]
     if width is None or sum(natural) + 3 * len(natural) <= width:
         return _grid(table, cells)
-    least = [_least(column.title, [row[i].text for row in cells]) for i, column in enumerate(table.columns)]
+    least = _least_widths(table, cells)
     room = width - GAP * (len(least) - 1)
     if sum(least) <= room:
         return _spaced(_grid(table, cells, _shared_out(least, natural, room)))
     if 0 < len(cells) <= MOST_TURNED and (turned := _turned(table, cells, width)) is not None:
         return turned
     return _listed(table, cells)
+
+
+def natural_width(table: Table) -> int:
+    """Return the characters that a table takes as a grid in which nothing is wrapped, its title and notes left out."""
+    cells = cell_rows(table)
+    return sum(_longest(one.title, *(row[i].text for row in cells)) + 3 for i, one in enumerate(table.columns))
+
+
+def has_room(table: Table, width: int) -> bool:
+    """Tell whether a table is a grid in `width` characters, with titles and long texts wrapped if need be."""
+    least = _least_widths(table, cell_rows(table))
+    return sum(least) <= width - GAP * (len(least) - 1)
+
+
+def _least_widths(table: Table, cells: list[list[Cell]]) -> list[int]:
+    return [_least(column.title, [row[i].text for row in cells]) for i, column in enumerate(table.columns)]
 
 
 def _longest(*texts: str) -> int:
