@@ -11,7 +11,7 @@ from lopa_bench.errors import ResultsError
 
 if TYPE_CHECKING:
     from lopa_bench.harness.plan import Plan
-    from lopa_bench.results.schema import Reason, Setting, Summary
+    from lopa_bench.results.schema import Environment, Reason, Setting, Summary
     from lopa_bench.results.store import StoredRun
     from lopa_bench.results.tables import Column, Table
 
@@ -191,9 +191,8 @@ def size(num_bytes: int) -> str:
     return f"{num_bytes / GIB:.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.1f} MiB"
 
 
-def environment_line(run: StoredRun) -> str:
+def environment_line(place: Environment) -> str:
     """Return where a run ran, in one line."""
-    place = run.record.environment
     packages = ", ".join(f"{name} {version}" for name, version in place.packages.items())
     commit = f", commit {place.git_commit[:10]}{' with changes' if place.git_dirty else ''}" if place.git_commit else ""
     words = ", ".join(f"{name} {count}" for name, count in place.groups.items() if count > 1)
@@ -242,7 +241,9 @@ def run_lines(run: StoredRun, *, all_settings: bool) -> Iterator[str]:
             f"before that by {scoring_line(earlier.scoring)}: {earlier.metric} {percent(earlier.accuracy)}"
         )
     yield f"model: {record.model.name} {record.model.hash}"
-    yield f"ran on: {environment_line(run)}"
+    for sitting in record.earlier_sittings:
+        yield f"up to answer {sitting.num_answers} on: {environment_line(sitting.place)}"
+    yield f"ran on: {environment_line(record.environment)}"
     if peak := peak_line(run.samples, record.environment.device):
         yield peak
     chosen = [name for name, one in record.configuration.items() if all_settings or one.origin != "default"]

@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, Field, JsonValue, NonNegativeInt
 
 from lopa_bench.results.ledgers import Record, TimeLedger, TokenLedger, WorkLedger
 from lopa_bench.results.places import Environment
+from lopa_bench.results.sittings import Sitting
 
 SCHEMA_VERSION = 2
 
@@ -198,9 +199,9 @@ class RunRecord(Record):
     """What was asked and where it ran, the content of `run.json`.
 
     `id` is the folder's name and is given by the store, as are `finished` and `resumed`. `fingerprint` is equal for two
-    runs that would give the same answers. `earlier_groups` are those of sittings before the last one, where they
-    differ. `configuration` holds the resolved settings by name. `scoring` tells how answers were judged: scorer and
-    clean-up, and for programs isolation, limits and what came of the controls.
+    runs that would give the same answers. `earlier_groups` and `earlier_sittings` are of sittings before the last one,
+    where they differ. `configuration` holds the resolved settings by name. `scoring` tells how answers were judged:
+    scorer and clean-up, and for programs isolation, limits and what came of the controls.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -220,6 +221,7 @@ class RunRecord(Record):
     seed: int = 0
     environment: Environment = Environment()
     earlier_groups: tuple[dict[str, int], ...] = ()
+    earlier_sittings: tuple[Sitting, ...] = ()
     scoring: dict[str, JsonValue] = {}
     rescored: tuple[Rescoring, ...] = ()
 

@@ -21,6 +21,7 @@ from lopa_bench.results.schema import (
     Why,
     WorkLedger,
 )
+from lopa_bench.results.sittings import mixture
 from lopa_bench.results.statistics import bootstrap_mean, bootstrap_ratio, score_interval
 
 WITH_INTERVAL = (
@@ -162,8 +163,8 @@ def _warnings(run: RunRecord, samples: Sequence[SampleRecord]) -> list[str]:
         lines.append("no samples: there is no score")
     if len(samples) < expected:
         lines.append(f"unfinished: {len(samples)} of {expected} samples")
-    if run.earlier_groups:
-        lines.append("answers were made by different numbers of processes: speeds are a mixture")
+    if mixed := mixture(run):
+        lines.append(f"made in several sittings with {mixed}: speeds are a mixture")
     if run.task.partial:
         lines.append(f"partial: {expected} of {available or 'all'} problems, not the task's score")
     if bad:

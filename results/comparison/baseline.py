@@ -21,6 +21,7 @@ from lopa_bench.results.comparison.load import load_of, unhindered_speed
 from lopa_bench.results.comparison.paired import Side
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.schema import Record, RunRecord, SampleRecord, Setting
+from lopa_bench.results.sittings import mixture
 from lopa_bench.results.store import StoredRun
 
 BASELINE_VERSION = 2  # 2 added the loads
@@ -177,10 +178,11 @@ def line_of(sample: SampleRecord) -> Line:
 
 
 def cell_of(sides: Sequence[Side]) -> Cell:
-    """Return the cell of a run and its repeats: the first's samples, all their speeds."""
+    """Return the cell of a run and its repeats: the first's samples, all their speeds but those that are mixtures."""
     first = sides[0]
-    speeds = [METRICS["tps_e2e"].value(side.samples) for side in sides]
-    unhindered = [unhindered_speed(side.samples) for side in sides]
+    timed = [side for side in sides if mixture(side.record) is None]
+    speeds = [METRICS["tps_e2e"].value(side.samples) for side in timed]
+    unhindered = [unhindered_speed(side.samples) for side in timed]
     loads = [load_of(side.samples) for side in sides]
     settings = {name: Setting(value=one.value, origin=one.origin) for name, one in first.record.configuration.items()}
     kept = {name: one for name, one in settings.items() if name not in ("runs_dir", "data_dir")}

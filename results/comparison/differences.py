@@ -7,11 +7,12 @@ where files lie, how many problems were asked. A setting that this module does n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from lopa_bench.results.schema import DecoderInfo, Environment, RunRecord
+from lopa_bench.results.sittings import UNTIMED_PACKAGES, mixture, places_of
 
 Kind = Literal["semantic", "environment", "incidental"]
 
@@ -25,8 +26,8 @@ RECORDED_ELSEWHERE = frozenset(
     {"task", "decoder", "model", "adapter", "seed", "device", "dtype", "threads", "batch_size", "trace", "base_url",
      "concurrency", "devices", "branch_parallel", "tensor_parallel", "data_parallel"}
 )  # fmt: skip
-# Packages in which no time of a generation is spent.
-UNTIMED_PACKAGES = frozenset({"lopa-bench", "lm-eval", "evalplus", "datasets", "tokenizers"})
+# Settings of the network that the speed depends on, whatever they do to answers; 0 and none are the same here.
+OF_NETWORK = ("quantize", "compile", "merge_qkv")
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,20 @@ def draws(run: RunRecord) -> bool:
 
 def _environment(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
     old, new = before.environment, after.environment
+
+    def both(value: Callable[[Environment], object]) -> tuple[str, str]:
+        """Of a run that was made in several sittings, what all of them had."""
+        one, other = (sorted({show(value(place)) for place in places_of(run)}) for run in (before, after))
+        return " and ".join(one), " and ".join(other)
+
     pairs: dict[str, tuple[object, object]] = {
-        "device": (device_words(old), device_words(new)),
+        "device": both(device_words),
         "dtype": (old.dtype, new.dtype),
-        "threads": (old.num_threads, new.num_threads),
+        "threads": both(lambda place: place.num_threads),
         "batch_size": (old.batch_size, new.batch_size),
-        "world_size": (old.world_size, new.world_size),
+        "world_size": _processes(before, after),
+        "communication": _communication(before, after),
+        "accelerations": _accelerations(before, after),
         "trace": (_traced(before), _traced(after)),
         "base_url": (_value(before, "base_url"), _value(after, "base_url")),
         "concurrency": (_value(before, "concurrency"), _value(after, "concurrency")),
@@ -127,13 +136,45 @@ def _environment(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
         "commit": (_commit(old), _commit(new)),
         "python": (old.python, new.python),
     }
-    for name in sorted({*old.packages, *new.packages}):
-        pairs[name] = (old.packages.get(name, "-"), new.packages.get(name, "-"))
+    for name in sorted({name for run in (before, after) for place in places_of(run) for name in place.packages}):
+        pairs[name] = both(lambda place, name=name: place.packages.get(name, "-"))  # type: ignore[misc]
     for name, (one, other) in pairs.items():
         if one != other:
             yield Difference(name, show(one), show(other), "environment")
     if old.platform != new.platform:
         yield Difference("platform", old.platform, new.platform, "incidental")
+
+
+def _processes(before: RunRecord, after: RunRecord) -> tuple[str, str]:
+    """Return how many processes there were, and what they shared where both records tell."""
+    pair = before.environment, after.environment
+    told = all(place.groups or place.world_size == 1 for place in pair)
+    one, other = (_shared(place) if told else str(place.world_size) for place in pair)
+    return one, other
+
+
+def _shared(place: Environment) -> str:
+    """Return "4 (bp 2, tp 2)"."""
+    words = ", ".join(f"{name} {place.groups[name]}" for name in sorted(place.groups) if place.groups[name] > 1)
+    return f"{place.world_size} ({words})" if words else str(place.world_size)
+
+
+def _communication(before: RunRecord, after: RunRecord) -> tuple[str, str]:
+    """Return the backends and cache protocols; one process has none, and that is told by their number."""
+    pair = before.environment.communication, after.environment.communication
+    return pair if all(pair) else ("", "")
+
+
+def _accelerations(before: RunRecord, after: RunRecord) -> tuple[str, str]:
+    """Return what came of the same wish to speed a network up; other wishes are settings of their own."""
+    if _of_network(before) != _of_network(after):
+        return "", ""
+    one, other = ("; ".join(run.environment.accelerations) for run in (before, after))
+    return (one, other) if one and other else ("", "")
+
+
+def _of_network(run: RunRecord) -> dict[str, object]:
+    return {name: _value(run, name) or None for name in OF_NETWORK}
 
 
 def _traced(run: RunRecord) -> bool:
@@ -163,35 +204,51 @@ def show(value: object) -> str:
 def speed_obstacle(before: RunRecord, after: RunRecord) -> str | None:
     """Return why two runs' speeds must not be set side by side, "x not comparable: H200 vs A100"; None when they may.
 
-    Device, number format, threads, batch, processes and the libraries that compute must agree, and neither run may have
-    kept a trace, which takes time.
+    Device, number format, threads, batch, processes and what they share, their communication, what was done to the
+    network and the libraries that compute must agree, in all sittings; neither run may have kept a trace, which takes
+    time.
     """
-    old, new = before.environment, after.environment
-    reasons = [
-        f"the device of {name} was not recorded"
-        for name, place in ((before.id, old), (after.id, new))
-        if not place.device
+    reasons = [f"the device of {run.id} was not recorded" for run in (before, after) if not run.environment.device]
+    reasons += [
+        f"{run.id} was made in several sittings with {words}" for run in (before, after) if (words := mixture(run))
     ]
-    if old.device and new.device and device_words(old) != device_words(new):
-        reasons.append(f"{device_words(old)} vs {device_words(new)}")
-    if old.dtype != new.dtype:
-        reasons.append(f"{old.dtype} vs {new.dtype}")
-    for unit, one, other in (
-        ("threads", old.num_threads, new.num_threads),
-        ("batch", old.batch_size, new.batch_size),
-        ("processes", old.world_size, new.world_size),
-        ("server", _value(before, "base_url"), _value(after, "base_url")),
-        ("requests at a time", _value(before, "concurrency"), _value(after, "concurrency")),
-    ):
-        if one != other:
-            reasons.append(f"{unit} {one} vs {other}")
-    for name in sorted({*old.packages, *new.packages} - UNTIMED_PACKAGES):
-        one_version, other_version = (place.packages.get(name, "none") for place in (old, new))
-        if one_version != other_version:
-            reasons.append(f"{name} {one_version} vs {other_version}")
+    reasons += [*_unlike_machines(before.environment, after.environment), *_unlike_work(before, after)]
     if _traced(before) != _traced(after):
         reasons.append("only one of them kept a trace")
     return "x not comparable: " + "; ".join(reasons) if reasons else None
+
+
+def _unlike_machines(old: Environment, new: Environment) -> Iterator[str]:
+    """Yield in what the machines and libraries of two runs differ that answers took their time on."""
+    if old.device and new.device and device_words(old) != device_words(new):
+        yield f"{device_words(old)} vs {device_words(new)}"
+    if old.dtype != new.dtype:
+        yield f"{old.dtype} vs {new.dtype}"
+    for unit, one, other in (
+        ("threads", old.num_threads, new.num_threads),
+        ("batch", old.batch_size, new.batch_size),
+    ):
+        if one != other:
+            yield f"{unit} {one} vs {other}"
+    for name in sorted({*old.packages, *new.packages} - UNTIMED_PACKAGES):
+        one_version, other_version = (place.packages.get(name, "none") for place in (old, new))
+        if one_version != other_version:
+            yield f"{name} {one_version} vs {other_version}"
+
+
+def _unlike_work(before: RunRecord, after: RunRecord) -> Iterator[str]:
+    """Yield in what two runs differ of how the work was shared, and of what was done to the network before."""
+    pairs: list[tuple[str, object, object]] = [
+        ("processes", *_processes(before, after)),
+        ("communication", *_communication(before, after)),
+        *((name.replace("_", " "), _value(before, name) or None, _value(after, name) or None) for name in OF_NETWORK),
+        ("network", *_accelerations(before, after)),
+        ("server", _value(before, "base_url"), _value(after, "base_url")),
+        ("requests at a time", _value(before, "concurrency"), _value(after, "concurrency")),
+    ]
+    for unit, one, other in pairs:
+        if one != other:
+            yield f"{unit} {show(one)} vs {show(other)}"
 
 
 def scope(decoder: DecoderInfo) -> str | None:

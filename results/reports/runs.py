@@ -13,6 +13,7 @@ from typing import Any
 
 from lopa_bench.results.comparison.differences import INCIDENTAL, show, speed_obstacle
 from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Summary
+from lopa_bench.results.sittings import mixture
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.summary import summarise
 
@@ -174,6 +175,8 @@ def _remarks(run: StoredRun, samples: Sequence[SampleRecord], summary: Summary) 
         lines.append(f"{summary.num_errors} of {len(samples)} problems ended in an error and take part in no figure")
     if run.status not in FINISHED:
         lines.append(f"the run is not finished ({run.status})")
+    if mixed := mixture(run.record):
+        lines.append(f"it was made in several sittings with {mixed}: its speeds are a mixture")
     return lines
 
 
