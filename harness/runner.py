@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,20 +24,22 @@ from lopa_bench.harness.progress import Reporter, Silent
 from lopa_bench.harness.records import run_record, run_title, task_info
 from lopa_bench.harness.rescore import chosen_of, rescore, wants_judging
 from lopa_bench.harness.settings import RunSpec
+from lopa_bench.harness.speed_conditions import best_of, conditions_asked, other_conditions
 from lopa_bench.harness.task_source import end_scoring
 from lopa_bench.results.schema import FINISHED, RunRecord, SampleRecord, Summary
-from lopa_bench.results.store import StoredRun, find_resumable, load_run
+from lopa_bench.results.sittings import after_sitting
+from lopa_bench.results.store import StoredRun, all_resumable, load_run
 from lopa_bench.results.summary import end_status, summarise
 from lopa_bench.results.writer import RunWriter, create_run, reopen_run, resume_or_create
 
 if TYPE_CHECKING:
     from lopa_bench.harness.distributed.crew import Crew
-    from lopa_bench.harness.distributed.mesh import MeshShape
     from lopa_bench.harness.driver import Clock
     from lopa_bench.tasks.base import Document
 
 
 OF_PROCESSES = ("world_size", "num_devices", "groups", "communication")
+MIXED = "its speeds are a mixture from now on, and --new measures them anew"
 
 
 @dataclass(frozen=True)
@@ -113,21 +116,24 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None,
         check_agreement(crew.world, terms_of(record))
         record = record.model_copy(update={"environment": crew.describe(record.environment)})
     root = Path(str(job.settings["runs_dir"]))
-    found = None if spec.fresh else find_resumable(root, record.fingerprint)
+    asked = conditions_asked(record, job.spread.shape)
+    choose = partial(best_of, asked=asked, must_match=spec.must_match)
+    found = None if spec.fresh else choose(all_resumable(root, record.fingerprint))
     if found is not None and (reason := wants_judging(found, job.task)):
         reporter.note(f"the answers of run {found.path.name} are judged again: {reason}")
         found = rescore(found, chosen_of(job.settings)).run
     if found is not None and not missing_from(found.samples, job.documents):
         if crew is not None:
             crew.announce(None, [])
-        return _already_done(job, found, reporter)
+        return _already_done(job, found, asked, reporter)
     if found is None and not spec.fresh and (kin := unfinished_kin(root, record)):
         reporter.note(kin)
-    with (create_run if spec.fresh else resume_or_create)(root, run_title(job.settings), record) as writer:
-        if writer.record.resumed:
-            _continue(writer, record, job, reporter)
+    begin = create_run if spec.fresh else partial(resume_or_create, choose=choose)
+    with begin(root, run_title(job.settings), record) as writer:
         # Asked again now that no other process can add to the run.
         missing = missing_from(writer.samples, job.documents)
+        if writer.record.resumed:
+            _continue(writer, record, job, asked if missing else {}, reporter)
         if crew is not None:
             place = {document.id: index for index, document in enumerate(job.documents)}
             crew.announce(writer.path, [place[document.id] for document in missing])
@@ -163,14 +169,15 @@ def missing_from(samples: Sequence[SampleRecord], documents: Sequence[Document])
     return [one for one in documents if done.get(one.id) != identity.prompt_hash(one.prompt)]
 
 
-def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
+def _already_done(job: Job, found: StoredRun, asked: dict[str, str], reporter: Reporter) -> RunResult:
     """Answer from the store; a run that a kill stopped between its last sample and its summary gets that summary."""
     more = len(found.samples) - len(job.asked)
+    of_now = other_conditions(found.record, asked)
     reporter.note(
         f"run {found.path.name} already holds all {len(job.asked)} answers"
         + (f" and {more} more" if more > 0 else "")
         + "; nothing was generated"
-        + _made_by_others(found.record.environment.groups, job.spread.shape)
+        + (f"; its speeds are those of {of_now[0]}, --new measures {of_now[1]}" if of_now else "")
     )
     is_whole = len(found.samples) >= found.record.task.num_documents
     if found.summary is None or (is_whole and found.status not in FINISHED):
@@ -180,31 +187,36 @@ def _already_done(job: Job, found: StoredRun, reporter: Reporter) -> RunResult:
     return RunResult(job.plan, job.asked, found, found.summary)
 
 
-def _made_by_others(groups: dict[str, int], shape: MeshShape) -> str:
-    """Say that a stored run's speeds are those of another number of processes, and how to measure these."""
-    made_by, asked = tuple(groups.values()) or (1, 1, 1), (shape.data, shape.branch, shape.tensor)
-    if made_by == asked:
-        return ""
-    of, now = (" x ".join(map(str, sizes)) for sizes in (made_by, asked))
-    return f"; its speeds are those of {of} processes (data x branch x tensor), --new measures {now}"
+def _continue(writer: RunWriter, record: RunRecord, job: Job, asked: dict[str, str], reporter: Reporter) -> None:
+    """Tell that the run goes on: from now on it is about the problems it was about before and those asked now.
 
-
-def _continue(writer: RunWriter, record: RunRecord, job: Job, reporter: Reporter) -> None:
-    """Tell that the run goes on: from now on it is about the problems it was about before and those asked now."""
-    failed = len(writer.samples) - len(writer.done)
+    `asked` are the conditions under which the missing answers are made; none where nothing is missing.
+    """
+    before, num_done = writer.record, len(writer.done)
+    failed = len(writer.samples) - num_done
     again = f"; {failed} more that failed are tried again if they are asked for" if failed else ""
-    reporter.note(f"going on with run {writer.path.name}, which holds {len(writer.done)} answers{again}")
-    choice = with_more(job.choice, job.task, str(writer.record.configuration["problems"].value))
+    choice = with_more(job.choice, job.task, str(before.configuration["problems"].value))
     problems = record.configuration["problems"].model_copy(update={"value": choice.indices})
-    changes = {
+    changes: dict[str, object] = {
         "task": task_info(job.task, choice),
         "configuration": {**record.configuration, "problems": problems},
-        "environment": writer.record.environment.model_copy(
-            update={name: getattr(record.environment, name) for name in OF_PROCESSES}
-        ),
-        "earlier_groups": _earlier_groups(writer.record, record),
     }
-    writer.update(writer.record.model_copy(update=changes))
+    if asked:
+        changes |= _where_it_goes_on(before, record, num_done)
+    of_now = other_conditions(before, asked) if num_done else None
+    mixed = f"; they were made with {of_now[0]}, the others are with {of_now[1]}: {MIXED}" if of_now else ""
+    reporter.note(f"going on with run {writer.path.name}, which holds {num_done} answers{again}{mixed}")
+    writer.update(before.model_copy(update=changes))
+
+
+def _where_it_goes_on(before: RunRecord, now: RunRecord, num_done: int) -> dict[str, object]:
+    """Return where a run goes on, and where it was before that made its seconds other ones."""
+    sittings, place = after_sitting(before, now.environment, num_done)
+    return {
+        "environment": place.model_copy(update={name: getattr(now.environment, name) for name in OF_PROCESSES}),
+        "earlier_groups": _earlier_groups(before, now) if num_done else (),
+        "earlier_sittings": sittings,
+    }
 
 
 def _earlier_groups(before: RunRecord, now: RunRecord) -> tuple[dict[str, int], ...]:

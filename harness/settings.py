@@ -70,7 +70,8 @@ class RunSpec:
     `options` are the decoder's, under any spelling it knows; `limit`, `samples` and `subset` choose problems (see
     `problem_choice`); `allow_code_execution` to `min_call_s` are for tasks that run the answers (see `code_scoring`);
     `devices` to `comm_timeout` spread the run over processes (see `spread`); `quantize` to `compile` are done to the
-    network. `dry_run` stops at the plan, `fresh` begins a new run though one with the same settings exists.
+    network. `dry_run` stops at the plan, `fresh` begins a new run though one with the same settings exists; with
+    `must_match`, settings that only speeds depend on, so does one that had them otherwise (see `speed_conditions`).
     """
 
     task: str | None = None
@@ -121,6 +122,7 @@ class RunSpec:
     tokenizer: str | None = None
     dry_run: bool = False
     fresh: bool = False
+    must_match: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
 
 
@@ -218,11 +220,8 @@ def _bundled_settings(run: _Layers, decoder: str) -> list[str]:
     if model.origin != "default":
         return []
     real = REAL_CHECKPOINT.get(decoder)
-    advice = (
-        f"--preset {real} takes the published checkpoint"
-        if real
-        else "--model NAME takes another, e.g. Qwen/Qwen2.5-7B"
-    )
+    other = "--model NAME takes another, e.g. Qwen/Qwen2.5-7B"
+    advice = f"--preset {real} takes the published checkpoint" if real else other
     return [f"no --model given: running on the small bundled model {model.value}; {advice}"]
 
 

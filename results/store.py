@@ -164,7 +164,12 @@ def readable_runs(root: Path | str) -> tuple[list[StoredRun], dict[str, str]]:
 
 
 def find_resumable(root: Path | str, fingerprint: str) -> StoredRun | None:
-    """Return the newest run under `root` with this fingerprint, finished or not, or None.
+    """Return the newest run under `root` with this fingerprint, finished or not, or None."""
+    return next(all_resumable(root, fingerprint), None)
+
+
+def all_resumable(root: Path | str, fingerprint: str) -> Iterator[StoredRun]:
+    """Yield the runs under `root` with this fingerprint, finished or not, the newest first.
 
     A finished one answers the same command without running anything; of another, only missing samples are run. An
     unfinished one of an older schema version is passed over: one file never holds samples of two versions.
@@ -177,13 +182,16 @@ def find_resumable(root: Path | str, fingerprint: str) -> StoredRun | None:
         except (OSError, ResultsError):
             continue  # an unreadable run cannot be continued, and is no reason not to start a new one
         if run.record.fingerprint == fingerprint and _is_resumable(run):
-            return run
-    return None
+            yield run
 
 
-def resumable_runs(root: Path | str) -> dict[str, StoredRun]:
-    """Return what `find_resumable` finds under `root` for every fingerprint there is, all runs read once."""
-    return {run.record.fingerprint: run for run in list_runs(root) if _is_resumable(run)}  # the newest of equals last
+def resumable_runs(root: Path | str) -> dict[str, list[StoredRun]]:
+    """Return what `all_resumable` yields under `root` for every fingerprint there is, all runs read once."""
+    found: dict[str, list[StoredRun]] = {}
+    for run in reversed(list_runs(root)):
+        if _is_resumable(run):
+            found.setdefault(run.record.fingerprint, []).append(run)
+    return found
 
 
 def _is_resumable(run: StoredRun) -> bool:

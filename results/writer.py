@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -32,7 +32,7 @@ from lopa_bench.results.store import (
     SUMMARY_FILE,
     TRACES_FILE,
     StoredRun,
-    find_resumable,
+    all_resumable,
     read_run,
     run_folders,
     run_number,
@@ -40,6 +40,8 @@ from lopa_bench.results.store import (
 from lopa_bench.results.trace import RoundRecord, TraceRecord
 
 MAX_SLUG = 60
+
+Choice = Callable[[Iterator[StoredRun]], StoredRun | None]
 
 logger = logging.getLogger(__name__)
 
@@ -180,14 +182,16 @@ def create_run(root: Path | str, title: str, record: RunRecord) -> RunWriter:
         return _create(root, title, record)
 
 
-def resume_or_create(root: Path | str, title: str, record: RunRecord) -> RunWriter:
-    """Open the newest run of `record`'s fingerprint under `root`, or a new one; of two processes only one makes it.
+def resume_or_create(root: Path | str, title: str, record: RunRecord, choose: Choice | None = None) -> RunWriter:
+    """Open a run of `record`'s fingerprint under `root`, or a new one; of two processes only one makes it.
 
-    ResultsError when `root` cannot be written, or when another process is writing that run.
+    `choose` says which of the runs, newest first, or that none of them; without it that is the newest. ResultsError
+    when `root` cannot be written, or when another process is writing that run.
     """
     root = _made(root)
     with FileLock(root / LOCK_FILE, f"the folder {root}", wait=True):
-        found = find_resumable(root, record.fingerprint)
+        runs = all_resumable(root, record.fingerprint)
+        found = next(runs, None) if choose is None else choose(runs)
         return _create(root, title, record) if found is None else reopen_run(found)
 
 

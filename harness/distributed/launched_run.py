@@ -65,7 +65,7 @@ def write_spec(spec: RunSpec, folder: Path) -> None:
 def read_spec(folder: Path) -> RunSpec:
     """Return what `write_spec` wrote."""
     asked = json.loads((folder / ASKED).read_text())
-    return RunSpec(**{**asked, "command": tuple(asked["command"])})
+    return RunSpec(**{**asked, **{name: tuple(asked[name]) for name in ("command", "must_match")}})
 
 
 def leave_word(result: RunResult, folder: Path) -> None:

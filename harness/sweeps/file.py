@@ -26,7 +26,7 @@ Scalar = str | int | float | bool | None
 OneOrMore = Scalar | list[Scalar]
 Place = tuple[str | int, ...]
 
-NOT_SWEPT = ("task", "decoder", "options", "command", "dry_run", "fresh", "runs_dir", "live")
+NOT_SWEPT = ("task", "decoder", "options", "command", "dry_run", "fresh", "must_match", "runs_dir", "live")
 GRID_KEYS = ("name", "include", "exclude")
 COMMAS_INSIDE = ("samples", "system_instruction")
 MAX_PLACES = 100_000  # a few lines of aliases can stand for more entries than there is memory

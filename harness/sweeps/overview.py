@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lopa_bench.harness.sweeps.plan import Paces, PlannedCell, duration, remaining, total_line
+from lopa_bench.harness.sweeps.speed_remarks import speed_remarks
 from lopa_bench.harness.sweeps.sweep import Outcome
 from lopa_bench.results.tables import Column, Row, Table, Value
 
@@ -34,7 +35,7 @@ def plan_overview(planned: Sequence[PlannedCell], paces: Paces) -> Table:
         )
     keys = ("task", "decoder", "cells", "finished", "begun", "new")
     columns = [*(Column(key, key) for key in keys), Column("missing", "answers to make"), Column("time", "time, about")]
-    return Table(columns, rows, notes=(total_line(planned, paces), _advice(len(planned))))
+    return Table(columns, rows, notes=(total_line(planned, paces), *speed_remarks(planned), _advice(len(planned))))
 
 
 def result_overview(outcomes: Sequence[Outcome]) -> Table:

@@ -13,7 +13,9 @@ from lopa_bench.errors import ConfigError, LopaBenchError, ModelError
 from lopa_bench.harness.job import Job, prepare
 from lopa_bench.harness.runner import missing_from, record_of
 from lopa_bench.harness.shared_work import once, shared_work
+from lopa_bench.harness.speed_conditions import best_of, conditions_asked
 from lopa_bench.harness.sweeps.grid import Cell, shown
+from lopa_bench.harness.sweeps.speed_remarks import matching_in_speed, remark_on, speed_remarks
 from lopa_bench.harness.task_source import scoring_of
 from lopa_bench.results.rescoring import judged_alike
 from lopa_bench.results.schema import RunRecord, Setting, Summary
@@ -41,6 +43,7 @@ class PlannedCell:
     `asked` are the ids of its problems, `num_missing` of them without an answer in `run`, the stored run of the same
     settings. `record` is what its run would begin with, None where the weights are not on this machine yet.
     `is_done` tells that `run` has answers to these problems and no others, all of them judged as they would be now.
+    `remark` says that its speeds are not of what was asked: of another machine, number of threads, ... .
     """
 
     cell: Cell
@@ -50,6 +53,7 @@ class PlannedCell:
     run: StoredRun | None = None
     record: RunRecord | None = None
     is_done: bool = False
+    remark: str = ""
 
     @property
     def state(self) -> str:
@@ -133,6 +137,7 @@ def plan_cells(
     planned: list[PlannedCell] = []
     faults: list[str] = []
     threads = torch.get_num_threads()
+    cells = matching_in_speed(cells)
     with shared_work():
         for number, cell in enumerate(cells, start=1):
             listener(number - 1, len(cells))
@@ -157,15 +162,20 @@ def _planned(cell: Cell, consent_needed: bool) -> PlannedCell:
     if consent_needed:
         require_consent_of(job)
     record = _record(job)
+    plan = PlannedCell(cell, job.plan, job.asked, len(job.documents), None, record)
+    if record is None:
+        return plan
     root = Path(str(job.settings["runs_dir"]))
-    stored = once(("stored", root), lambda: resumable_runs(root))
-    run = None if record is None else stored.get(record.fingerprint)
-    if run is None or record is None:
-        return PlannedCell(cell, job.plan, job.asked, len(job.documents), None, record)
+    stored = once(("stored", root), lambda: resumable_runs(root)).get(record.fingerprint, ())
+    asked = conditions_asked(record, job.spread.shape)
+    run = best_of(stored, asked, cell.spec.must_match)
+    if run is None:
+        return plan
+    plan = replace(plan, run=run, remark=remark_on(run, asked))
     if run.record.status == "finished" and run.record.task.prompts_hash == record.task.prompts_hash:
         is_done = judged_alike(run.record.scoring, scoring_of(job.task))
-        return PlannedCell(cell, job.plan, job.asked, 0, run, record, is_done)  # its samples need not be read
-    return PlannedCell(cell, job.plan, job.asked, _num_missing(run, job), run, record)
+        return replace(plan, num_missing=0, is_done=is_done)  # its samples need not be read
+    return replace(plan, num_missing=_num_missing(run, job))
 
 
 def _num_missing(run: StoredRun, job: Job) -> int:
@@ -245,7 +255,7 @@ def plan_table(planned: Sequence[PlannedCell], paces: Paces) -> Table:
         Column("most_rounds", "at most"),
         Column("time", "time, about"),
     ]
-    return Table(columns, rows, notes=(total_line(planned, paces),))
+    return Table(columns, rows, notes=(total_line(planned, paces), *speed_remarks(planned)))
 
 
 def total_line(planned: Sequence[PlannedCell], paces: Paces) -> str:

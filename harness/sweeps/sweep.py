@@ -23,6 +23,7 @@ from lopa_bench.harness.sweeps.plan import (
     stored_paces,
     varying,
 )
+from lopa_bench.harness.sweeps.speed_remarks import speed_remarks
 from lopa_bench.results.metrics import METRICS
 from lopa_bench.results.rows import metric_column, summary_row
 from lopa_bench.results.schema import RunRecord, SampleRecord, Summary
@@ -246,5 +247,6 @@ def result_table(outcomes: Sequence[Outcome]) -> Table:
     if len({outcome.planned.cell.value("task") for outcome in outcomes}) > 1:
         figures = [replace(column, direction="neither") for column in figures]  # no best over several tasks
     columns = [*label_columns(names), Column("state", "state"), Column("n", "n"), *figures, Column("run", "run")]
+    notes += speed_remarks([outcome.planned for outcome in outcomes])
     notes.append(f"accuracy with its 95 % interval; TPF: {METRICS['tpf'].formula}")
     return Table(columns, rows, notes=tuple(notes))

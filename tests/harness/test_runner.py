@@ -90,6 +90,104 @@ def test_a_run_of_other_processes_is_answered_from_with_a_word_on_its_speeds(sta
     assert "its speeds are those of 1 x 2 x 1 processes (data x branch x tensor), --new measures" in listener.notes[-1]
 
 
+def elsewhere(result: RunResult, **changes: Any) -> None:
+    """Let a stored run have been made in another place."""
+    assert result.run is not None
+    file = result.run.path / "run.json"
+    record = json.loads(file.read_text())
+    record["environment"] |= changes
+    file.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_threads": 7}, "its speeds are those of 7 threads, --new measures 1 thread"),
+        ({"device_name": "NVIDIA H200"}, "its speeds are those of NVIDIA H200, --new measures"),
+    ],
+    ids=["threads", "machine"],
+)
+def test_a_run_made_elsewhere_is_answered_from_with_a_word_on_its_speeds(
+    start: Start, changes: dict[str, Any], words: str
+) -> None:
+    elsewhere(run(start()), **changes)
+    again = run(start(), listener := Listener())
+    assert again.num_new == 0 and words in listener.notes[-1]
+
+
+def test_a_run_with_other_warm_ups_is_answered_from_with_a_word_on_its_speeds(start: Start) -> None:
+    run(start())
+    again = run(start(warmup=2), listener := Listener())
+    assert again.num_new == 0
+    assert listener.notes[-1].endswith("its speeds are those of 0 warm-ups, --new measures 2 warm-ups")
+
+
+def test_a_run_that_goes_on_elsewhere_keeps_its_answers_and_says_that_its_speeds_are_a_mixture(start: Start) -> None:
+    first = run(start())
+    assert first.run is not None
+    before = first.run.samples
+    packages = {**first.run.record.environment.packages, "numpy": "0.1"}
+    elsewhere(first, device_name="NVIDIA H200", num_threads=7, packages=packages)
+    more = run(start(limit=5), listener := Listener())
+    assert more.run is not None and more.summary is not None
+    assert (more.run.path, more.num_new, more.run.samples[:3]) == (first.run.path, 2, before)
+    [note] = [note for note in listener.notes if note.startswith("going on with run")]
+    assert "they were made with NVIDIA H200, 7 threads, numpy 0.1, the others are with" in note and "mixture" in note
+    record = more.run.record
+    [sitting] = record.earlier_sittings
+    assert (sitting.num_answers, sitting.place.device_name, sitting.place.num_threads) == (3, "NVIDIA H200", 7)
+    assert (record.environment.device_name, record.environment.num_threads) == (
+        first.run.record.environment.device_name,
+        1,
+    )
+    assert any("mixture" in line for line in more.summary.warnings)
+    third = run(start(limit=6), listener := Listener())
+    assert third.run is not None and third.run.record.earlier_sittings == (sitting,)
+
+
+def test_a_run_that_goes_on_where_it_was_is_no_mixture(start: Start) -> None:
+    run(start())
+    more = run(start(limit=5), listener := Listener())
+    assert more.run is not None and more.summary is not None
+    assert more.run.record.earlier_sittings == () and not any("mixture" in note for note in listener.notes)
+    assert not any("mixture" in line for line in more.summary.warnings)
+
+
+def test_a_sitting_that_gave_no_answer_is_none(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(start())
+    elsewhere(first, num_threads=7)
+    with monkeypatch.context() as patch:
+        patch.setattr("lopa_bench.harness.runner.generate_missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(start(limit=5))
+    assert first.run is not None and len(load_run(first.run.path).record.earlier_sittings) == 1
+    elsewhere(first, num_threads=7)  # here is now where it was at first
+    monkeypatch.setattr("torch.get_num_threads", lambda: 7)
+    more = run(start(limit=5))
+    assert more.run is not None and more.run.record.earlier_sittings == ()
+
+
+def test_of_two_runs_with_the_same_answers_the_one_with_the_same_threads_is_taken(start: Start) -> None:
+    first, second = run(start()), run(start(fresh=True))
+    assert first.run is not None and second.run is not None
+    elsewhere(second, num_threads=7)
+    again = run(start(limit=4), listener := Listener())
+    assert again.run is not None and (again.run.path, again.num_new) == (first.run.path, 1)
+    assert not any("speeds" in note for note in listener.notes)
+
+
+@pytest.mark.parametrize(
+    ("must_match", "num_new"), [(("threads",), 3), (("warmup",), 0), (("threads", "warmup"), 3)], ids=str
+)
+def test_a_run_that_must_match_in_what_it_does_not_is_left_alone(
+    start: Start, must_match: tuple[str, ...], num_new: int
+) -> None:
+    first = run(start())
+    elsewhere(first, num_threads=7)
+    assert run(start(must_match=must_match)).num_new == num_new
+    assert run(start(must_match=must_match)).num_new == 0
+
+
 def test_a_larger_limit_goes_on_and_a_smaller_one_changes_nothing(start: Start) -> None:
     first = run(start())
     assert first.run is not None

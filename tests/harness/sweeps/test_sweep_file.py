@@ -41,7 +41,7 @@ def words(cells: list[Cell]) -> list[str]:
 
 
 def test_every_run_setting_can_be_swept() -> None:
-    left_out = {"options", "command", "dry_run", "fresh", "runs_dir", "live"}
+    left_out = {"options", "command", "dry_run", "fresh", "must_match", "runs_dir", "live"}
     assert {one.name for one in fields(RunSpec)} - left_out == set(run_keys())
     assert set(NOT_SWEPT) == left_out | {"task", "decoder"}
 
