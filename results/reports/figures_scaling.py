@@ -11,7 +11,7 @@ from lopa_bench.results.plots import COLOURS, MARKERS
 from lopa_bench.results.reports.figures import Drawing, Skipped, Style, legend_below, panels
 from lopa_bench.results.reports.report_table import ReportTable, by_metric, joined
 from lopa_bench.results.reports.runs import Entry, Group
-from lopa_bench.results.reports.scaling import Scaling, ScalingPoint, scaling, scaling_table
+from lopa_bench.results.reports.scaling import Scaling, ScalingPoint, scaling, scaling_table, threads_in_words
 from lopa_bench.results.rows import metric_column
 from lopa_bench.results.tables import Column, Row
 
@@ -77,7 +77,8 @@ def speed_up(groups: Sequence[Group], found: Sequence[Named]) -> Drawing | Skipp
 
 def _differing(shown: Sequence[Named]) -> str:
     apart = [f"{point.label} ({name})" for name, one in shown for point in one.points if point.num_different]
-    return f" Not the same answers: {', '.join(apart)}." if apart else ""
+    threads = [f" {name}: {threads_in_words(one)}." for name, one in shown if one.threads_differ]
+    return (f" Not the same answers: {', '.join(apart)}." if apart else "") + "".join(threads)
 
 
 def _draw(style: Style, shown: Sequence[Named]) -> Figure:

@@ -1,18 +1,17 @@
 """How runs of the same settings go with the number of devices: speed-up, efficiency, what went into talking.
 
-Runs belong together when they would give the same answers (one fingerprint) on the same kind of device. They are set
-against the one on fewest devices over the samples that all of them answered. A speed-up below 1 is shown as such.
+Runs that belong together (see `device_families`) are set against the one on fewest devices over the samples that all of
+them answered. A speed-up below 1 is shown as such.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lopa_bench.results.metrics import throughput, wall_s
+from lopa_bench.results.reports.device_families import families, num_threads
 from lopa_bench.results.schema import SampleRecord
-from lopa_bench.results.sittings import mixture
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import Column, Table
 
@@ -27,6 +26,7 @@ class ScalingPoint:
     Attributes:
         run: its name.
         devices: processes that worked together; `data`, `branch`, `tensor` how they were arranged.
+        threads: of each process; None on an accelerator, whose speed hardly hangs on them, and where not recorded.
         samples: answers compared.
         tokens_s: useful tokens of all processes over the slowest one's seconds.
         speed_up: how many times as fast as the run on fewest devices.
@@ -41,6 +41,7 @@ class ScalingPoint:
     data: int
     branch: int
     tensor: int
+    threads: int | None
     samples: int
     tokens_s: float
     speed_up: float
@@ -83,6 +84,11 @@ class Scaling:
     points: tuple[ScalingPoint, ...]
     left_out: tuple[str, ...] = ()
 
+    @property
+    def threads_differ(self) -> bool:
+        """Whether the processes of some run had more threads than those of another, as where cores are divided."""
+        return len({point.threads for point in self.points}) > 1
+
 
 def scaling(runs: Sequence[StoredRun]) -> list[Scaling]:
     """Set runs of the same settings on different numbers of devices against each other.
@@ -90,25 +96,21 @@ def scaling(runs: Sequence[StoredRun]) -> list[Scaling]:
     A run that was made on several arrangements one after the other has no number of devices and is left out, as is one
     without a timed answer. Settings that were run on one arrangement only give nothing.
     """
-    families: dict[tuple[str, str, int], list[StoredRun]] = defaultdict(list)
-    for run in runs:
-        place = run.record.environment
-        families[run.record.fingerprint, place.device_name, place.num_threads].append(run)
-    found = [_family(members) for members in families.values()]
+    found = [_family(members) for members in families(runs)]
     return [one for one in found if len({(p.data, p.branch, p.tensor) for p in one.points}) > 1]
 
 
 def _family(runs: Sequence[StoredRun]) -> Scaling:
-    mixed = {run.path: words for run in runs if (words := mixture(run.record)) is not None}
-    left_out = [f"{path.name}: made in several sittings with {words}" for path, words in mixed.items()]
-    kept = [run for run in runs if run.path not in mixed]
+    left_out = [f"{run.path.name}: made on several arrangements" for run in runs if run.record.earlier_groups]
+    kept = [run for run in runs if not run.record.earlier_groups]
     answered = [{one.id: one for one in run.samples if one.status == "ok"} for run in kept]
     common = set.intersection(*map(set, answered)) if answered else set()
     compared = [[one for id, one in sorted(samples.items()) if id in common] for samples in answered]
     timed = [(run, samples) for run, samples in zip(kept, compared, strict=True) if throughput(samples)]
     timed_runs = {run.path for run, _ in timed}
     left_out += [f"{run.path.name}: no timed answer in common" for run in kept if run.path not in timed_runs]
-    timed.sort(key=lambda pair: (pair[0].record.environment.world_size, pair[0].path.name))
+    # Of several runs on the fewest devices, the one that had most of the machine is what more must beat.
+    timed.sort(key=lambda pair: (pair[0].record.environment.world_size, -num_threads(pair[0]), pair[0].path.name))
     points = tuple(_point(run, samples, timed[0]) for run, samples in timed)
     record = runs[0].record
     return Scaling(f"{record.task.name}, {record.decoder.name}, {record.model.name}", points, tuple(left_out))
@@ -130,6 +132,7 @@ def _point(
         data=groups.get("dp", 1),
         branch=groups.get("bp", 1),
         tensor=groups.get("tp", 1),
+        threads=(num_threads(run) or None) if place.device == "cpu" else None,
         samples=len(samples),
         tokens_s=throughput(list(samples)) or 0.0,
         speed_up=times,
@@ -148,6 +151,7 @@ def scaling_table(one: Scaling) -> Table:
         Column("data", "data"),
         Column("branch", "branch"),
         Column("tensor", "tensor"),
+        *([Column("threads", "threads")] if one.threads_differ else []),
         Column("samples", "n"),
         Column("tokens_s", "tokens/s", 1, direction="higher"),
         Column("speed_up", "speed-up", 2),
@@ -164,9 +168,10 @@ def scaling_table(one: Scaling) -> Table:
 
 
 def _told(one: Scaling) -> list[str]:
-    """What must not be overlooked: answers that differ, and devices that made it slower."""
+    """What must not be overlooked: threads and answers that differ, and devices that made it slower."""
     fewest = one.points[0]
-    told = [
+    told = [threads_in_words(one)] if one.threads_differ else []
+    told += [
         f"{point.label}: {point.num_different} of {point.samples} answers differ from those of {fewest.label}"
         for point in one.points
         if point.num_different
@@ -179,3 +184,9 @@ def _told(one: Scaling) -> list[str]:
         for point in one.points
         if point.efficiency > MOST_EFFICIENT
     ]
+
+
+def threads_in_words(one: Scaling) -> str:
+    """Return how many threads the processes of each arrangement had."""
+    told = dict.fromkeys(f"{point.threads or 'unknown'} ({point.label})" for point in one.points)
+    return f"threads a process differ: {', '.join(told)}; so many times the devices are not so many times the cores"

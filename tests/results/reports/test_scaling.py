@@ -11,14 +11,14 @@ from stored import record, sample, store
 
 from lopa_bench.results.reports.scaling import Scaling, scaling, scaling_table
 from lopa_bench.results.schema import SampleRecord
-from lopa_bench.results.sittings import Sitting
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import render
 
 
-def on(root: Path, answers: list[SampleRecord], bp: int = 1, dp: int = 1, tp: int = 1) -> StoredRun:
+def on(root: Path, answers: list[SampleRecord], bp: int = 1, dp: int = 1, tp: int = 1, **elsewhere: Any) -> StoredRun:
     size = dp * bp * tp
     place: dict[str, Any] = {"world_size": size, "groups": {"dp": dp, "bp": bp, "tp": tp} if size > 1 else {}}
+    place |= elsewhere
     return store(root, answers, record(num_documents=len(answers), place=place, fingerprint="f" * 8))
 
 
@@ -83,13 +83,43 @@ def test_a_run_made_on_several_arrangements_is_left_out_with_the_reason(tmp_path
     [found] = scaling(runs)
     assert isinstance(found, Scaling)
     assert [point.devices for point in found.points] == [1, 2]
-    [left_out] = found.left_out
-    assert left_out.startswith(f"{mixed.path.name}: made in several sittings with 1 x 2 x 1 processes")
+    assert found.left_out == (f"{mixed.path.name}: made on several arrangements",)
 
 
-def test_a_run_made_on_several_machines_is_left_out_with_the_reason(tmp_path: Path) -> None:
-    mixed = on(tmp_path, times(3), bp=4)
-    elsewhere = Sitting(place=mixed.record.environment.model_copy(update={"num_threads": 9}), num_answers=1)
-    changed = replace(mixed, record=mixed.record.model_copy(update={"earlier_sittings": (elsewhere,)}))
-    [found] = scaling([on(tmp_path, times(3)), on(tmp_path, times(3), bp=2), changed])
-    assert found.left_out == (f"{mixed.path.name}: made in several sittings with 1 thread and 9 threads",)
+def threads_of(found: Scaling) -> list[tuple[int, int | None]]:
+    return [(point.devices, point.threads) for point in found.points]
+
+
+def test_cores_that_are_divided_among_the_processes_do_not_keep_runs_apart(tmp_path: Path) -> None:
+    runs = [on(tmp_path, times(3, slower), bp=bp, num_threads=8 // bp) for bp, slower in ((1, 1.0), (2, 0.8), (4, 0.7))]
+    [found] = scaling(runs)
+    assert threads_of(found) == [(1, 8), (2, 4), (4, 2)] and found.points[2].speed_up == pytest.approx(1 / 0.7)
+    table = scaling_table(found)
+    assert [row["threads"] for row in table.rows] == [8, 4, 2]
+    words = "threads a process differ: 8 (one device), 4 (branches 2), 2 (branches 4)"
+    assert any(note.startswith(words) for note in table.notes)
+
+
+def test_runs_of_as_many_threads_are_set_against_each_other_where_the_fewest_devices_had_them(tmp_path: Path) -> None:
+    places = ((1, 8), (1, 1), (2, 1), (2, 4), (4, 1))
+    one_thread, divided = scaling([on(tmp_path, times(3), bp=bp, num_threads=threads) for bp, threads in places])
+    assert (threads_of(one_thread), threads_of(divided)) == ([(1, 1), (2, 1), (4, 1)], [(1, 8), (2, 4)])
+    assert "threads" not in {column.key for column in scaling_table(one_thread).columns}
+
+
+def test_more_processes_than_cores_meet_the_one_that_had_them_all(tmp_path: Path) -> None:
+    places = ((1, 2), (2, 1), (4, 1))
+    [found] = scaling([on(tmp_path, times(3), bp=bp, num_threads=threads) for bp, threads in places])
+    assert threads_of(found) == [(1, 2), (2, 1), (4, 1)]
+
+
+def test_threads_of_the_host_tell_no_accelerators_apart(tmp_path: Path) -> None:
+    gpu: dict[str, Any] = {"device": "cuda", "device_name": "NVIDIA H200"}
+    places = ((1, 8), (1, 1), (2, 1), (8, 4))
+    [found] = scaling([on(tmp_path, times(3), bp=bp, num_threads=threads, **gpu) for bp, threads in places])
+    assert threads_of(found) == [(1, None), (1, None), (2, None), (8, None)] and not found.threads_differ
+
+
+def test_other_processors_are_kept_apart(tmp_path: Path) -> None:
+    runs = [on(tmp_path, times(3), bp=bp, device_name=name) for bp, name in ((1, "one"), (2, "another"))]
+    assert scaling(runs) == []
