@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lopa_bench.results.metrics import throughput, wall_s
 from lopa_bench.results.reports.device_families import families, num_threads
 from lopa_bench.results.schema import SampleRecord
+from lopa_bench.results.sittings import mixture
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import Column, Table
 
@@ -101,8 +102,9 @@ def scaling(runs: Sequence[StoredRun]) -> list[Scaling]:
 
 
 def _family(runs: Sequence[StoredRun]) -> Scaling:
-    left_out = [f"{run.path.name}: made on several arrangements" for run in runs if run.record.earlier_groups]
-    kept = [run for run in runs if not run.record.earlier_groups]
+    mixed = {run.path: words for run in runs if (words := mixture(run.record)) is not None}
+    left_out = [f"{path.name}: made in several sittings with {words}" for path, words in mixed.items()]
+    kept = [run for run in runs if run.path not in mixed]
     answered = [{one.id: one for one in run.samples if one.status == "ok"} for run in kept]
     common = set.intersection(*map(set, answered)) if answered else set()
     compared = [[one for id, one in sorted(samples.items()) if id in common] for samples in answered]

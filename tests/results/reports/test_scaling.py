@@ -11,6 +11,7 @@ from stored import record, sample, store
 
 from lopa_bench.results.reports.scaling import Scaling, scaling, scaling_table
 from lopa_bench.results.schema import SampleRecord
+from lopa_bench.results.sittings import Sitting
 from lopa_bench.results.store import StoredRun
 from lopa_bench.results.tables import render
 
@@ -83,7 +84,16 @@ def test_a_run_made_on_several_arrangements_is_left_out_with_the_reason(tmp_path
     [found] = scaling(runs)
     assert isinstance(found, Scaling)
     assert [point.devices for point in found.points] == [1, 2]
-    assert found.left_out == (f"{mixed.path.name}: made on several arrangements",)
+    [left_out] = found.left_out
+    assert left_out.startswith(f"{mixed.path.name}: made in several sittings with 1 x 2 x 1 processes")
+
+
+def test_a_run_made_on_several_machines_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    mixed = on(tmp_path, times(3), bp=4)
+    elsewhere = Sitting(place=mixed.record.environment.model_copy(update={"num_threads": 9}), num_answers=1)
+    changed = replace(mixed, record=mixed.record.model_copy(update={"earlier_sittings": (elsewhere,)}))
+    [found] = scaling([on(tmp_path, times(3)), on(tmp_path, times(3), bp=2), changed])
+    assert found.left_out == (f"{mixed.path.name}: made in several sittings with 1 thread and 9 threads",)
 
 
 def threads_of(found: Scaling) -> list[tuple[int, int | None]]:
