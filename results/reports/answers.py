@@ -18,6 +18,7 @@ from lopa_bench.results.fillings.fill_order import PARTS
 from lopa_bench.results.frontiers.frontier import Frontier, frontier
 from lopa_bench.results.frontiers.frontier_tables import choice_lines
 from lopa_bench.results.reports.runs import Group
+from lopa_bench.results.reports.sameness import same_answers
 from lopa_bench.results.reports.series import Series
 from lopa_bench.results.reports.traces import Traced
 from lopa_bench.results.schema import Interval
@@ -50,7 +51,9 @@ def answers(
     found = [Answer("Does LoPA pay here?", tuple(_pays(series)))]
     if series:
         found.append(Answer("At which k?", tuple(_which(series))))
-        found.append(Answer("Is the difference real?", tuple(_real(series))))
+    real = (*(_real(series) if series else ()), *_same(groups))
+    found.append(Answer("Is the difference real?", real))
+    if series:
         found.append(Answer("Where does it pay, and what does it cost?", (*_where(series), *_parts(traced))))
     found.append(Answer("Which setting should one take?", tuple(_choices(groups, fronts))))
     return [one for one in found if one.sentences]
@@ -154,6 +157,13 @@ def _real(series: Sequence[Series]) -> Iterator[Sentence]:
         "nothing of other seeds, models or tasks.",
         tuple(step.entry.ref for step in more), ("tpf",),
     )  # fmt: skip
+
+
+def _same(groups: Sequence[Group]) -> Iterator[Sentence]:
+    """Warn of runs whose settings differ and whose answers do not: equal figures of those show nothing."""
+    for group in groups:
+        for one in same_answers(group):
+            yield Sentence(f"{group.task}: {one.words}.", one.refs, ("accuracy",))
 
 
 def _none(count: int) -> str:

@@ -11,6 +11,7 @@ from lopa_bench.results.frontiers.frontier_tables import aup_table, settings_tab
 from lopa_bench.results.published_figures import PublishedRow
 from lopa_bench.results.reports.report_table import ALL_ROWS, ReportTable, by_metric, joined
 from lopa_bench.results.reports.runs import Entry, Group
+from lopa_bench.results.reports.sameness import same_answers
 from lopa_bench.results.reports.series import Series, Step
 from lopa_bench.results.reports.traces import Traced
 from lopa_bench.results.rows import metric_column, summary_row, with_bounds
@@ -55,7 +56,8 @@ def results(group: Group) -> ReportTable:
         columns = [replace(one, direction="neither") if one.key in SPEEDS else one for one in columns]
     rows = [_entry_row(one) for one in group.main]
     columns = [Column("setting", "setting"), Column("model", "model"), Column("n", "n"), *columns, Column("run", "run")]
-    table = Table(columns, rows, f"{group.task}: all settings", group.notes)
+    notes = (*group.notes, *(one.words for one in same_answers(group)))
+    table = Table(columns, rows, f"{group.task}: all settings", notes)
     return ReportTable(f"results-{group.task}", f"{group.task}: all settings", table, by_metric(columns))
 
 

@@ -12,6 +12,7 @@ from stored import record, sample, store
 
 from lopa_bench.results.reports.report import Report, make_report
 from lopa_bench.results.reports.runs import groups_of
+from lopa_bench.results.reports.sameness import same_answers
 from lopa_bench.results.reports.series import holm, series_of
 from lopa_bench.results.store import StoredRun
 
@@ -124,6 +125,25 @@ def test_a_loss_of_accuracy_is_named_with_its_corrected_p(tmp_path: Path) -> Non
     same = said(made(lopa(tmp_path / "b", 1), lopa(tmp_path / "b", 4)), "Is the difference")
     assert "the one paired test does not find a difference" in same and "the ratio does not lie above 1" in same
     assert "below 30 points" in same
+
+
+def test_runs_with_the_same_tokens_under_other_settings_are_warned_of(tmp_path: Path) -> None:
+    def changed(one):  # type: ignore[no-untyped-def]
+        return one.model_copy(update={"token_ids": (1, *one.token_ids[1:])}) if one.id.endswith("07") else one
+
+    runs = [lopa(tmp_path, 1), lopa(tmp_path, 4, edit=changed), lopa(tmp_path, 1, tau=0.5), lopa(tmp_path, 1)]
+    report = made(*runs)
+    [same] = same_answers(report.groups[0])
+    assert same.refs == ("R1", "R3", "R4") and same.settings == ("tau_conf",)
+    warned = "R1, R3 and R4 gave the same tokens in all 20 answers though settings differ (tau_conf): expected where"
+    assert warned in said(report, "Is the difference real")
+    table = next(one.table for one in report.tables if one.name == "results-mini-maths")
+    assert any(warned in note for note in table.notes)
+    again = made(lopa(tmp_path / "b", 1), lopa(tmp_path / "b", 1), lopa(tmp_path / "b", 4, edit=changed))
+    assert same_answers(again.groups[0]) == []  # the same settings twice, and other answers
+    assert "same tokens" not in said(again, "Is the difference real")
+    alone = made(lopa(tmp_path / "c", 1), lopa(tmp_path / "c", 1, tau=0.5))
+    assert "R1 and R2 gave the same tokens" in said(alone, "Is the difference real")
 
 
 def test_where_lookaheads_win_is_said_with_n_and_interval_and_only_where_it_is_more_than_chance(tmp_path: Path) -> None:
