@@ -105,6 +105,10 @@ def measure_noise(
         variants=tuple(found[repeats:]),
     )
     path = store_noise(runs_dir, cell, cell.cell)
+    if stored and cell_key(stored.record) != cell.cell:
+        told(
+            f"the floor does not count for run {stored.record.number}: it has other problems, a trace, or another place"
+        )
     return Measured(cell, path, _beside(reference, stored, f"run {stored.record.number}") if stored else None)
 
 

@@ -60,6 +60,17 @@ def test_repeats_and_variants_are_measured_stored_and_found(start: Start, tmp_pa
     assert len(list_runs(tmp_path / "runs" / "noise" / "runs")) == 5
 
 
+@pytest.mark.parametrize(("change", "is_told"), [({}, False), ({"trace": True}, True)], ids=["as it is", "traced"])
+def test_a_stored_run_that_the_floor_does_not_count_for_is_told(
+    start: Start, tmp_path: Path, change: dict[str, Any], is_told: bool
+) -> None:
+    cell = stored(start(**change))
+    heard: list[str] = []
+    measured = measure_noise(spec_of(cell.record), tmp_path / "runs", repeats=2, stored=cell, told=heard.append)
+    assert any("does not count for run 1" in line for line in heard) == is_told
+    assert (find_noise(tmp_path / "runs", cell.record) == measured.cell) != is_told
+
+
 def test_batches_are_a_setting_that_ought_not_to_matter(start: Start, tmp_path: Path) -> None:
     spec = replace(start(decoder="vanilla", limit=3), options={"max_new_tokens": 8, "block_size": 4})
     measured = measure_noise(spec, tmp_path, repeats=2, variants=parse_variants(["batch-size=2"]))
@@ -70,7 +81,7 @@ def test_batches_are_a_setting_that_ought_not_to_matter(start: Start, tmp_path: 
 def test_a_stored_run_is_asked_for_again_with_all_it_was_asked(start: Start, tmp_path: Path) -> None:
     first = stored(start(options={"tau_conf": 0.3, "branches": 3}, seed=5, trace=True))
     again = run_again(spec_of(first.record), tmp_path / "again")
-    assert cell_key(again.record) == cell_key(first.record)
+    assert cell_key(again.record) == cell_key(changed(first.record, trace=False)) != cell_key(first.record)
     assert [one.token_ids for one in again.samples] == [one.token_ids for one in first.samples]
     assert (again.record.seed, again.record.decoder.options["tau_conf"]) == (5, 0.3)
     assert not again.record.configuration["trace"].value
