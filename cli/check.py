@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -80,6 +80,9 @@ def check(
 
     format = shared.chosen_format(json=json, csv=csv, markdown=markdown, latex=latex)
     bounds = bounds_from(max_drop, tpf, forwards, tps)
+    is_on_github = github or os.environ.get("GITHUB_ACTIONS") == "true"
+    if not baseline.exists():
+        _report_missing(baseline, format, junit, is_on_github, every_gate)
     accepted = _read(baseline, stage)
     options = checking.CheckOptions(
         bounds,
@@ -91,20 +94,28 @@ def check(
     )
     found, unreadable = _runs(runs, runs_dir)
     verdict = checking.check(accepted, found, options, unreadable)
-    _report(verdict, str(baseline), format, junit, github or os.environ.get("GITHUB_ACTIONS") == "true", every_gate)
+    _report(verdict, str(baseline), format, junit, is_on_github, every_gate)
     raise typer.Exit(verdict.exit_code)
 
 
+def _report_missing(path: Path, format: str, junit: Path | None, github: bool, every_gate: bool) -> NoReturn:
+    """Tell people in a sentence, and programs in every form asked for, that there is no baseline yet; end with 3."""
+    from lopa_bench.errors import NotComparable
+    from lopa_bench.results.comparison.check import not_compared
+
+    reason = (
+        f"there is no baseline {path} yet, so nothing was checked; make one from good runs with "
+        f'`lopa-bench baseline accept RUN... --why "first baseline" --out {path}` and commit it'
+    )
+    _report(not_compared("baseline", reason), str(path), format, junit, github, every_gate, is_table_shown=False)
+    raise NotComparable(reason)
+
+
 def _read(path: Path, stage: str | None) -> Baseline:
-    """Read the baseline; one that is not there is neither a pass nor a failure."""
-    from lopa_bench.errors import ConfigError, NotComparable, nearest
+    """Read the baseline, which is there."""
+    from lopa_bench.errors import ConfigError, nearest
     from lopa_bench.results.comparison.baseline_file import read_baseline
 
-    if not path.exists():
-        raise NotComparable(
-            f"there is no baseline {path} yet, so nothing was checked; make one from good runs with "
-            f'`lopa-bench baseline accept RUN... --why "first baseline" --out {path}` and commit it'
-        )
     if not path.is_file():
         raise ConfigError(f"{path} is no file; --baseline takes what `lopa-bench baseline accept` wrote")
     found = read_baseline(path)
@@ -141,7 +152,16 @@ def _again(times: int, runs_dir: Path) -> Again | None:
     return again
 
 
-def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, github: bool, every_gate: bool) -> None:
+def _report(
+    verdict: Verdict,
+    baseline: str,
+    format: str,
+    junit: Path | None,
+    github: bool,
+    every_gate: bool,
+    is_table_shown: bool = True,
+) -> None:
+    """Print and write a verdict in the forms asked for; without `is_table_shown` no table for people is printed."""
     from lopa_bench.results.comparison import gate_output
     from lopa_bench.results.jsonl import replace_file, sentence_on_os_error
 
@@ -149,6 +169,8 @@ def _report(verdict: Verdict, baseline: str, format: str, junit: Path | None, gi
         shared.print_json(gate_output.document(verdict, baseline))
     elif format == "csv":
         shared.print_table(gate_output.flat_table(verdict), format)
+    elif format == "table" and not is_table_shown:
+        pass  # the sentence is enough
     elif every_gate:
         shared.print_table(gate_output.gates_table(verdict), format)
     else:

@@ -45,6 +45,11 @@ class Verdict:
         return sum(one.outcome == outcome for one in self.results)
 
 
+def not_compared(gate: str, reason: str) -> Verdict:
+    """Return the verdict on runs none of which could be looked at."""
+    return Verdict((GateResult("all", "-", gate, Outcome.NOT_COMPARABLE, reason=reason),))
+
+
 @dataclass(frozen=True)
 class CheckOptions:
     """How to check.

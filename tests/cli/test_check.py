@@ -99,6 +99,29 @@ def test_a_missing_baseline_is_neither_a_pass_nor_a_crash(call: Any, tmp_path: P
     assert "there is no baseline nowhere.json yet" in err and "baseline accept" in err and len(err.splitlines()) == 1
 
 
+def test_a_missing_baseline_is_told_to_programs_too(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(tmp_path / "runs")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    words = "there is no baseline nowhere.json yet"
+    code, out, err = call("check", "-b", "nowhere.json", "last", "--json", "--junit", "report.xml")
+    document = json.loads(out)
+    [result] = document["results"]
+    assert (code, document["outcome"], document["exit_code"]) == (3, "not comparable", 3)
+    assert (result["gate"], result["outcome"]) == ("baseline", "not comparable") and words in result["reason"]
+    assert "::warning title=lopa-bench%3A all::" in err and words in err
+    root = ElementTree.parse("report.xml").getroot()
+    assert (root.attrib["tests"], root.attrib["errors"], root.attrib["failures"]) == ("1", "1", "0")
+    assert words in (tmp_path / "summary.md").read_text()
+    code, out, _ = call("check", "-b", "nowhere.json", "last")
+    assert code == 3 and out.startswith("::warning") and len(out.splitlines()) == 1
+    [row] = csv.DictReader(io.StringIO(call("check", "-b", "nowhere.json", "last", "--csv")[1]))
+    assert row["outcome"] == "not comparable" and words in row["reason"]
+    for flag in ("--markdown", "--latex"):
+        code, out, _ = call("check", "-b", "nowhere.json", "last", flag)
+        assert code == 3 and "not comparable" in out and words in out
+
+
 def test_a_damaged_baseline_is_a_mistake(call: Any, accepted: Path) -> None:
     Path("baseline.json").write_text(Path("baseline.json").read_text()[:-50])
     code, _, err = call(*CHECK, "last")
