@@ -82,7 +82,7 @@ class Group:
             lines.append(
                 f"{self.num_problems} of {self.num_available} problems: figures of a part, not the task's score"
             )
-        if obstacle := self.speed_obstacle:
+        if len(self.main) > 1 and (obstacle := self.speed_obstacle):
             lines.append(
                 f"speeds of these runs are not comparable with each other ({obstacle}); none is marked as best"
             )
@@ -94,7 +94,10 @@ class Group:
 
     @property
     def speed_obstacle(self) -> str | None:
-        """Why the speeds of the runs may not all be set side by side; None when they may."""
+        """Why the speeds of the runs may not all be set side by side, or one is none; None when they may."""
+        for one in self.main:
+            if mixed := mixture(one.record):
+                return f"{one.ref} was made in several sittings with {mixed}"
         for other in self.main[1:]:
             if reason := speed_obstacle(self.main[0].record, other.record):
                 return f"{self.main[0].ref} and {other.ref}: {reason.removeprefix('x not comparable: ')}"

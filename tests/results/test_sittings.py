@@ -106,4 +106,5 @@ def test_summary_and_report_say_so(tmp_path: Path) -> None:
     assert "speeds are a mixture" in " ".join(summarise(resumed(), samples()).warnings)
     assert "mixture" not in " ".join(summarise(record(), samples()).warnings)
     [group] = groups_of([store(tmp_path, run=resumed())])
+    assert str(group.speed_obstacle).startswith("R1 was made in several sittings")
     assert any("made in several sittings with AMD EPYC and NVIDIA H200; 1 thread" in note for note in group.notes)
