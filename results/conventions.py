@@ -20,6 +20,10 @@ NEEDS_TRACE = "which tokens stand behind the EOS is known from a trace alone; ru
 NEEDS_FIRST_ROUND = "the seconds of the first round were not measured"
 SIDE_BY_SIDE = "answers were made side by side, that program makes one at a time"
 NO_STEPS = "that program counts no forwards"
+STEPS_NOT_HELD = (
+    "what that program prints as NFE for Dream is an estimate, its setting diffusion_steps for each answer, and no "
+    "record holds that"
+)
 SERVERS_OWN = "a server tells nothing of its rounds"
 
 
@@ -151,6 +155,12 @@ def _no_steps(one: Answer) -> float:
     raise Unknown(NO_STEPS)
 
 
+def _d2f_constant(one: Answer) -> float:
+    if one.is_llada:
+        return 1
+    raise Unknown(STEPS_NOT_HELD)
+
+
 def _fast_dllm_steps(one: Answer) -> float:
     return _calls(one) if one.is_llada else _no_steps(one)
 
@@ -169,6 +179,7 @@ class Convention:
 
     `decodes_past_eos`: the program goes on after the EOS until all that is open is filled.
     `warmup_counts`: the program has no warm-up apart, so that samples marked as such take part in its speeds.
+    `constant`: what the program adds for each answer to a number that it prints as its forwards, without counting any.
     """
 
     name: str
@@ -181,6 +192,7 @@ class Convention:
     skip: int = 0
     sample_speeds: bool = False
     warmup_counts: bool = True
+    constant: Count | None = None
 
 
 CONVENTIONS: dict[str, Convention] = {
@@ -210,9 +222,10 @@ CONVENTIONS: dict[str, Convention] = {
         ),
         Convention(
             "d2f", "Discrete-Diffusion-Forcing, D2F-eval",
-            "Dream: filled slots that hold no EOS, LLaDA: tokens left after stop strings; no forwards are counted (the "
-            "program prints an estimate for Dream and the number of answers for LLaDA); all seconds",
-            _d2f_tokens, _no_steps, _seconds,
+            "Dream: filled slots that hold no EOS, LLaDA: tokens left after stop strings; no forwards are counted: "
+            "what the program prints as NFE is a constant for each answer, 1 for LLaDA, its setting diffusion_steps "
+            "for Dream; all seconds",
+            _d2f_tokens, _no_steps, _seconds, constant=_d2f_constant,
         ),
         Convention(
             "fast-dllm", "Fast-dLLM, llada and dream",

@@ -22,7 +22,8 @@ class Recount:
 
     `tokens`, `steps` and `seconds` are the sums that the quotients were made of, None where the record lacks something;
     `timed_tokens` are those of the samples in `seconds`. A figure the program does not print is not in `figures`; one
-    that is undefined or unknown is None there. `notes` say what is lacking and what else to know.
+    that is undefined or unknown is None there. `notes` say what is lacking and what else to know. `printed_nfe` is
+    what the program prints as its forwards though it counts none, and no quotient is made of it; None for all others.
     """
 
     convention: Convention
@@ -35,6 +36,7 @@ class Recount:
     seconds: float | None
     figures: dict[str, float | None]
     notes: tuple[str, ...] = field(default=())
+    printed_nfe: int | None = None
 
 
 def names_for(name: str) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ def recount_table(runs: Sequence[StoredRun], name: str) -> Table:
             "n": one.n,
             "tokens": one.tokens,
             "steps": one.steps,
+            "printed_nfe": one.printed_nfe,
             "n_timed": one.n_timed,
             "timed_tokens": one.timed_tokens,
             "seconds": one.seconds,
@@ -95,6 +98,9 @@ def recount(run: RunRecord, samples: Sequence[SampleRecord], traces: Mapping[str
     steps = _counts(good, convention.steps, lacking)
     timed_tokens = _counts(timed, convention.tokens, lacking)
     seconds = _counts(timed, convention.seconds, lacking)
+    constant = _counts(good, convention.constant, lacking) if convention.constant else None
+    printed = round(sum(constant)) if constant else None
+    constants = [f"the NFE of {printed} that it prints is a constant for each answer"] if printed else []
     figures = {
         "tpf": _ratio(tokens, steps),
         "tps": _ratio(timed_tokens, seconds),
@@ -112,7 +118,8 @@ def recount(run: RunRecord, samples: Sequence[SampleRecord], traces: Mapping[str
         round(sum(timed_tokens)) if timed_tokens else None,
         sum(seconds) if seconds else None,
         figures,
-        (*(f"{name} of {run.id}: {reason}" for reason in lacking), *_caveats(run, convention)),
+        (*(f"{name} of {run.id}: {reason}" for reason in (*lacking, *constants)), *_caveats(run, convention)),
+        printed,
     )
 
 

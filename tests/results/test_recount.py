@@ -6,14 +6,20 @@ them left after the stop string. The first of the three rounds, which reads the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import samples, store
 
 from lopa_bench.errors import ConfigError
+from lopa_bench.results.comparison.recounted import recounted_table
 from lopa_bench.results.conventions import CONVENTIONS
-from lopa_bench.results.recount import Recount, names_for, recount
+from lopa_bench.results.recount import Recount, names_for, recount, recount_table
 from lopa_bench.results.schema import DecoderInfo, ModelInfo, TaskInfo
+from lopa_bench.results.store import StoredRun
+from lopa_bench.results.tables import Row
 from lopa_bench.results.trace import RoundRecord, TraceRecord
 
 A, EOS, PAD = 7, 2, 0
@@ -117,7 +123,19 @@ def test_what_the_record_lacks_is_said_and_not_guessed(count: Any) -> None:
     assert (unknown.seconds, unknown.figures["tps_mean"]) == (None, None)
     assert "the seconds of the first round were not measured" in unknown.notes[0]
     assert "side by side" in count("lopa-dist", wait_s=0.5).notes[0]
-    assert count("d2f").notes == ("d2f of 0001-run: that program counts no forwards",)
+    assert count("d2f").notes[0] == "d2f of 0001-run: that program counts no forwards"
+
+
+def test_the_nfe_that_d2f_prints_is_a_constant_and_makes_no_tpf(count: Any) -> None:
+    """One for each answer with LLaDA; with Dream a setting that a run here does not have."""
+    llada = count("d2f", family="llada", num_samples=3)
+    assert (llada.printed_nfe, llada.steps, llada.figures["tpf"]) == (3, None, None)
+    assert "d2f of 0001-run: the NFE of 3 that it prints is a constant for each answer" in llada.notes
+    dream = count("d2f", num_samples=3)
+    assert (dream.printed_nfe, dream.steps, dream.figures["tpf"]) == (None, None, None)
+    assert any("diffusion_steps for each answer" in note and "no record holds that" in note for note in dream.notes)
+    for name in CONVENTIONS:
+        assert name == "d2f" or count(name, family="llada").printed_nfe is None
 
 
 def test_a_run_that_stopped_at_the_eos_says_that_these_programs_do_not(count: Any) -> None:
@@ -144,3 +162,20 @@ def test_an_unknown_convention_is_named_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"convention 'lopadist' not found \(did you mean 'lopa-dist'\?\)"):
         names_for("lopadist")
     assert names_for("all") == tuple(CONVENTIONS)
+
+
+def test_the_answers_that_a_speed_rests_on_are_counted_beside_it_where_not_all_are(tmp_path: Path) -> None:
+    run = store(tmp_path, samples((1.0,) * 12))
+    [row], shown = _shown(run, "d3llm")
+    assert (row["n"], row["n_timed"]) == (12, 2) and shown.index("n_timed") + 1 == shown.index("seconds")
+    [row], shown = _shown(run, "lopa-dream")
+    assert (row["n"], row["n_timed"]) == (12, 12) and "n_timed" not in shown
+    rows, shown = _shown(run, "all")
+    assert "n_timed" in shown and {row["convention"]: row["n_timed"] for row in rows}["d3llm"] == 2
+    both = recounted_table([run, store(tmp_path, samples((1.0,) * 12))], "d3llm")
+    assert [row["n_timed"] for row in both.rows] == [2, 2] and "n_timed" in {one.key for one in both.columns}
+
+
+def _shown(run: StoredRun, name: str) -> tuple[Sequence[Row], list[str]]:
+    table = recount_table([run], name)
+    return table.rows, [one.key for one in table.columns]
