@@ -177,7 +177,7 @@ MergeQkv = Annotated[
     _option("--merge-qkv", help="One product for query, key and value, one for gate and up.", panel=WHERE),
 ]
 Compile = Annotated[
-    bool | None, _option("--compile", help="torch.compile, on CUDA with graphs; the first rounds wait.", panel=WHERE)
+    bool | None, _option("--compile", help="torch.compile for the layers; the first rounds wait.", panel=WHERE)
 ]
 CommTimeout = Annotated[
     float | None,

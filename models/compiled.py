@@ -1,8 +1,12 @@
 """`torch.compile` for what a layer does before and after its attention.
 
 The attention itself stays as it is: its shapes change with every window and cache, and its kernel is one call already.
-What stands around it depends on the number of rows only. On CUDA the compiled parts are recorded as graphs
-(`reduce-overhead`), so that their many small kernels are started at once.
+What stands around it depends on the number of rows only.
+
+No CUDA graphs are recorded (`reduce-overhead`). They would hold a part's results in memory that the next part may take
+over: each compiled call counts as a new step unless told otherwise, and frees what the step before it returned, which
+here is the next layer's input (pytorch issues 152887 and 160281; torch/_inductor/cudagraph_trees.py). Every other
+number of rows would also be a recording of its own in every layer. Nobody has seen them work or pay here.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from lopa_bench.errors import ConfigError, PrerequisiteError
 from lopa_bench.models.network import Layer, Transformer
 
 COMPILERS = ("c++", "g++", "clang++", "cl")
+MODE = "default"
 # Layers share their compiled code; every other number of rows beyond the general one may be compiled once more.
 MOST_VARIANTS = 64
 
@@ -26,11 +31,15 @@ def check_compile(device: str, tensor_parallel: int = 1) -> None:
     """Refuse before weights are read what could not be compiled later.
 
     Raises:
-        ConfigError: with tensor parallelism.
+        ConfigError: with tensor parallelism, or on a device whose compilers were never tried.
         PrerequisiteError: a CPU's code needs a C++ compiler, which is not there.
     """
     if tensor_parallel > 1:
         raise ConfigError("--compile is not offered with tensor parallelism, whose sums stand inside what is compiled")
+    if device.startswith("npu"):
+        raise ConfigError(
+            "--compile is not offered on npu, whose compilers are not torch's own and were never tried here"
+        )
     wanted = os.environ.get("CXX")
     if device.startswith("cpu") and not any(map(shutil.which, [wanted] if wanted else COMPILERS)):
         raise PrerequisiteError(
@@ -46,11 +55,10 @@ def compile_network(network: Transformer) -> str:
         What was asked of the compiler, for records.
     """
     torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, MOST_VARIANTS)
-    mode = "reduce-overhead" if network.embed.weight.device.type == "cuda" else "default"
     for layer in [module for module in network.modules() if isinstance(module, Layer)]:
-        object.__setattr__(layer, "before", _before(torch.compile(layer.before, mode=mode)))
-        object.__setattr__(layer, "after", _after(torch.compile(layer.after, mode=mode)))
-    return f"torch.compile, mode {mode}, layers without attention"
+        object.__setattr__(layer, "before", _before(torch.compile(layer.before, mode=MODE)))
+        object.__setattr__(layer, "after", _after(torch.compile(layer.after, mode=MODE)))
+    return f"torch.compile, mode {MODE}, layers without attention"
 
 
 # All windows' positions go through as one row, so that one compiled form serves any number of either; with two open

@@ -10,10 +10,12 @@ import torch
 from fakes_models import tiny_config, tiny_model
 from threads import ThreadGroup, on_ranks
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from lopa_bench.decoders.registry import create
 from lopa_bench.errors import ConfigError, PrerequisiteError
 from lopa_bench.models.acceleration import Acceleration
+from lopa_bench.models.compiled import compile_network
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import load_model, load_tokenizer
 from lopa_bench.models.memory import estimate_memory
@@ -154,6 +156,8 @@ def test_what_cannot_be_is_refused_before_weights_are_read(monkeypatch: pytest.M
     with pytest.raises(PrerequisiteError, match=r"needs a C\+\+ compiler, but none of c\+\+, g\+\+.* was found"):
         Acceleration(compile=True).check("cpu")
     Acceleration(compile=True).check("cuda:0")
+    with pytest.raises(ConfigError, match="--compile is not offered on npu"):
+        Acceleration(compile=True).check("npu:1")
 
 
 @pytest.mark.slow
@@ -176,3 +180,35 @@ def test_a_compiled_network_gives_the_same_tokens() -> None:
     for branches, length in ((1, 8), (3, 8), (2, 13)):
         ids = torch.tensor([prompt[:length]] * branches)
         assert error(other.predict(ids, (1, length)).float(), plain.predict(ids, (1, length)).float()) < 0.02
+
+
+def test_no_graphs_are_recorded_on_cuda_whose_memory_the_next_layer_would_take_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(torch, "compile", lambda part, **options: asked.append(options) or part)
+    network = tiny_model().network
+    with FakeTensorMode():
+        network.embed.weight = nn.Parameter(torch.empty(2, 2, device="cuda"), requires_grad=False)
+    assert network.embed.weight.device.type == "cuda"
+    assert compile_network(network) == "torch.compile, mode default, layers without attention"
+    assert asked == [{"mode": "default"}] * 2 * len(network.layers)
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_on_cuda_a_compiled_network_decodes_and_its_logits_are_those_of_the_plain_one(dtype: str) -> None:
+    prompt = load_tokenizer("bundled:d2f")(TEXT)["input_ids"]
+    plain = load_model("bundled:d2f", dtype=dtype, device="cuda")
+    compiled = load_model("bundled:d2f", dtype=dtype, device="cuda", acceleration=Acceleration(compile=True))
+    for branches, length in ((1, 8), (3, 8), (2, 13), (1, 8)):  # back to a number of rows that was seen before
+        ids = torch.tensor([prompt[:length]] * branches)
+        found, wanted = compiled.predict(ids, (1, length)).float(), plain.predict(ids, (1, length)).float()
+        assert error(found, wanted) < (1e-4 if dtype == "float32" else 0.02)
+    options = {"max_new_tokens": 32, "block_size": 8, "branches": 4, "early_stop": False}
+    answers = [create("lopa", model, options).decode(prompt) for model in (compiled, plain)]
+    for one in answers:
+        one.run()
+    assert dtype == "bfloat16" or answers[0].answer == answers[1].answer
