@@ -17,7 +17,7 @@ from torch import Tensor
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.communication import BranchGroup, share_of
 from lopa_bench.decoders.confidence import NAN, Scores
-from lopa_bench.decoders.executors import PackedExecutor, Scorer, open_slots, union
+from lopa_bench.decoders.executors import PackedExecutor, Scorer, SequentialExecutor, open_slots, union
 from lopa_bench.decoders.pipeline import Window
 from lopa_bench.errors import CommunicationError, ConfigError, DecodeError, NaNLogits, ProcessFailed
 from lopa_bench.models.cache import KVCache
@@ -31,7 +31,10 @@ MOST_BYTES = 64 << 10
 
 
 class BranchParallelExecutor:
-    """The packed executor's work shared by a group of processes; the result is the same on all of them.
+    """An executor's work shared by a group of processes; the result is the same on all of them.
+
+    Each takes its branches through the network in one call, or, unless `packed`, one by one. `num_calls` counts as one
+    process would: the packed calls of a round as one, for they are one call there, the others one by one.
 
     `make_cache` is called here, so that memory which does not suffice on one process is told to the others like any
     other failure: in the first exchange.
@@ -44,6 +47,7 @@ class BranchParallelExecutor:
         scorer: Scorer,
         group: BranchGroup,
         confidence_dtype: torch.dtype,
+        packed: bool = True,
     ) -> None:
         self.model, self.group = model, group
         self.confidence_dtype = confidence_dtype
@@ -56,7 +60,8 @@ class BranchParallelExecutor:
             self.cache = make_cache()
         except (MemoryError, RuntimeError) as problem:
             self._failure = problem
-        self.packed = PackedExecutor(model, self.cache, scorer)
+        self.packed = packed
+        self._own = (PackedExecutor if packed else SequentialExecutor)(model, self.cache, scorer)
 
     def verify(
         self, canvases: Sequence[Canvas], window: Window, visibility: Visibility, seeds: Sequence[int] | None = None
@@ -84,10 +89,10 @@ class BranchParallelExecutor:
         try:
             if computed and failure is None:
                 own_seeds = None if seeds is None else [seeds[index] for index in computed]
-                own = self.packed.verify([canvases[index] for index in computed], window, visibility, own_seeds)
+                own = self._own.verify([canvases[index] for index in computed], window, visibility, own_seeds)
         except (DecodeError, MemoryError, RuntimeError) as problem:
             failure = problem  # told to the others first: they would wait for ever
-        self.num_calls += 1
+        self.num_calls += 1 if self.packed else len(canvases)
         self._check_known(failure)
         gathered = self._exchange(own[: len(mine)], failure, slots, _fingerprint(canvases))
         if failure is not None and is_out_of_memory(failure):
@@ -153,11 +158,11 @@ class BranchParallelExecutor:
     def _commit(self, cache: KVCache, winner: int) -> None:
         mine = self.group.share(self._num_branches)
         if self.group.cache_protocol == "single-phase":
-            cache.commit(winner - mine.start if winner in mine else 0)
+            self._own.commit(winner - mine.start if winner in mine else 0)
             return
         owner = self.group.owner(winner, self._num_branches)
         if self.group.communicator.rank == owner:
-            cache.commit(winner - mine.start)
+            self._own.commit(winner - mine.start)
         else:
             cache.skip(self._num_commit)
         span = cache.pack(self._num_commit)

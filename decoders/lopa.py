@@ -139,7 +139,7 @@ class LoPADecoder(Decoder):
 
         if self.group is not None:
             kept = confidence_dtype(self.config.strategy, self.model.dtype)
-            return BranchParallelExecutor(self.model, make_cache, scorer, self.group, kept)
+            return BranchParallelExecutor(self.model, make_cache, scorer, self.group, kept, self.config.packed)
         kind = PackedExecutor if self.config.packed else SequentialExecutor
         return kind(self.model, make_cache(), scorer)
 

@@ -72,6 +72,25 @@ def test_under_full_attention_the_winners_keys_reach_all(options: dict[str, Any]
     assert any(one.winner not in (None, len(one.branches) - 1) for one in rounds), "no lookahead ever won"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "full"), [("two-phase", True), ("two-phase", False), ("single-phase", False)], ids=str
+)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_branches_one_by_one_are_calls_of_their_own_on_any_number_of_processes(
+    size: int, protocol: str, full: bool
+) -> None:
+    model = tiny_model("dream", 3, torch.float64, 0.3)
+    options = {"branches": 4, "full_attention": full, "packed": False}
+    tokens, rounds = decode(model, options)
+    calls: list[int] = []
+    predict = model.predict
+    model.predict = lambda rows, *rest, **more: calls.append(len(rows)) or predict(rows, *rest, **more)
+    results, _ = on_ranks(size, lambda who: decode(model, options, BranchGroup(who, protocol)))
+    for found in results:
+        assert found[0] == tokens and told(found[1]) == told(rounds)
+    assert set(calls) == {1} and max(one.model_calls for one in rounds) == 4
+
+
 def test_packed_and_one_by_one_draw_the_same_tokens() -> None:
     model = tiny_model("llada", 4, torch.float64, 0.3)
     packed, one_by_one = (decode(model, {"branches": 4, "temperature": 0.9, "packed": on}) for on in (True, False))
