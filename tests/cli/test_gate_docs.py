@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,43 @@ def test_there_are_commands_on_both_pages() -> None:
     assert all(len(lines(page)) >= 4 for page in PAGES)
 
 
-def test_the_workflow_runs_cells_then_checks_them_and_keeps_the_report() -> None:
+def workflow() -> dict[str, list[dict[str, Any]]]:
+    """The steps of the workflow's jobs."""
     text = (DOCS / "ci.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```yaml\n(.+?)```", text, re.DOTALL)
-    [job] = yaml.safe_load(block)["jobs"].values()
-    commands = [step.get("run", "") for step in job["steps"]]
-    first, second = (next(i for i, one in enumerate(commands) if word in one) for word in ("demo", "check"))
-    assert first < second and "--all-cells" in commands[second]
-    assert "report.xml" in job["steps"][-1]["with"]["path"] and job["steps"][-1]["if"] == "always()"
+    return {name: job["steps"] for name, job in yaml.safe_load(block)["jobs"].items()}
+
+
+def commands(job: str) -> list[str]:
+    return [step.get("run", "") for step in workflow()[job]]
+
+
+def test_the_workflow_runs_cells_then_checks_them_and_keeps_the_report() -> None:
+    found = commands("gate")
+    first, second = (next(i for i, one in enumerate(found) if word in one) for word in ("demo", "check"))
+    assert first < second and "--all-cells" in found[second]
+    last = workflow()["gate"][-1]
+    assert "report.xml" in last["with"]["path"] and last["if"] == "always()"
+
+
+def test_the_workflow_s_speeds_are_those_of_both_versions_on_one_machine_and_measured_again_before_they_fail() -> None:
+    text = "\n".join(commands("speed")).replace("\\\n", " ")
+    ours = [line.strip() for line in text.splitlines() if re.match(r"\s*(old/bin/)?lopa-bench ", line)]
+    assert [line.startswith("old/") for line in ours] == [True, False, True, False]
+    assert "for turn in 1 2 3" in text, "a speed needs three runs"
+    for line in ours:
+        parse(shlex.split(line.replace("$decoder", "lopa").removeprefix("old/bin/"))[1:])
+    assert "--tps" in ours[-1] and "--remeasure" in ours[-1] and "accept 1 2 3 4 5 6 " in ours[2]
+
+
+@pytest.mark.parametrize("job", ["gate", "speed"])
+def test_the_workflow_installs_what_is_checked_out_and_from_no_index(job: str) -> None:
+    installs = [one for one in commands(job) if "pip install" in one]
+    assert installs and all(re.search(r"pip install --constraint \S+ \.(/before)?$", one) for one in installs)
+    assert workflow()[job][0]["uses"].startswith("actions/checkout@")
+
+
+@pytest.mark.parametrize("job", ["gate", "speed"])
+def test_the_shell_of_the_workflow_is_shell(job: str) -> None:
+    script = "\n".join(commands(job))
+    assert subprocess.run(["bash", "-n", "-c", script], capture_output=True, text=True).stderr == ""
