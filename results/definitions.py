@@ -23,6 +23,7 @@ _COUNTS = (
     _of("devices", "devices", "processes", "neither", "setting: processes that worked together"),
     _of("data", "data", "processes", "neither", "setting: groups of processes that share the samples"),
     _of("branch", "branch", "processes", "neither", "setting: processes of a group that share a round's branches"),
+    _of("threads", "threads", "threads/process", "neither", "setting: threads of each process"),
     _of("tensor", "tensor", "processes", "neither", "setting: processes that hold one network together"),
 )
 _PAIRS = (

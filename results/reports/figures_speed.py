@@ -105,7 +105,7 @@ def _measured(axes: Axes, task: str, entries: Sequence[Entry]) -> None:
         end = figure.interval.high if figure.interval else value
         write_on_bar(axes, f"{value:.0f}", end, place)
         ends.append(end)
-    _finish(axes, task, [one.words for one in entries], max(ends))
+    _finish(axes, task, [one.words for one in entries], max(ends), room=1.3)
     _accuracies(axes, entries)
 
 
@@ -138,10 +138,10 @@ def _quoted(axes: Axes, task: str, rows: Sequence[PublishedRow]) -> None:
     axes.title.set_color(QUOTED)
 
 
-def _finish(axes: Axes, title: str, names: Sequence[str], end: float) -> None:
+def _finish(axes: Axes, title: str, names: Sequence[str], end: float, room: float = 1.16) -> None:
     axes.set_yticks(range(len(names)), [_short(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlim(0, 1.16 * end)
+    axes.set_xlim(0, room * end)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("tokens/s")
     axes.set_title(title, loc="left", fontweight="bold")

@@ -29,7 +29,8 @@ class SameAnswers:
         count = len(self.entries[0].samples)
         return (
             f"{runs} gave the same tokens in all {count} answers though settings differ ({', '.join(self.settings)}): "
-            "expected where one setting stands for the other, else the wrong run or an option without effect"
+            "expected of an easy task and where one setting stands for the other, else the wrong run or an option "
+            "without effect"
         )
 
 

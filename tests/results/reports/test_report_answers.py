@@ -135,7 +135,7 @@ def test_runs_with_the_same_tokens_under_other_settings_are_warned_of(tmp_path: 
     report = made(*runs)
     [same] = same_answers(report.groups[0])
     assert same.refs == ("R1", "R3", "R4") and same.settings == ("tau_conf",)
-    warned = "R1, R3 and R4 gave the same tokens in all 20 answers though settings differ (tau_conf): expected where"
+    warned = "R1, R3 and R4 gave the same tokens in all 20 answers though settings differ (tau_conf): expected of"
     assert warned in said(report, "Is the difference real")
     table = next(one.table for one in report.tables if one.name == "results-mini-maths")
     assert any(warned in note for note in table.notes)

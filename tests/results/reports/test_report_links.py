@@ -70,6 +70,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     runs.append(lopa(root, 8, correct=RIGHT[:3]))
     for devices in (1, 2):
         place: dict[str, Any] = {"world_size": devices, "groups": {"bp": devices} if devices > 1 else {}}
+        place["num_threads"] = 2 // devices
         runs.append(store(root, samples(slower=1 / devices), record(decoder="d2f", place=place, fingerprint="f" * 8)))
     quotes = [Quote(row, runs[1].record.id, 5.25, 20) for row in select("lopa-table1")[:1]]
     quotes += [Quote(row) for row in select("lopa-table1")[1:3]]
