@@ -32,7 +32,7 @@ SHARES = {
 """Where the devices' time goes: attribute of a point, colour, hatch."""
 
 DEFINED_BY = {
-    "devices": "devices", "data": "data", "branch": "branch", "tensor": "tensor", "samples": "n",
+    "devices": "devices", "data": "data", "branch": "branch", "tensor": "tensor", "threads": "threads", "samples": "n",
     "tokens_s": "throughput", "speed_up": "speed_up", "efficiency": "efficiency", "compute_share": "compute_share",
     "wait_share": "rank_wait_share", "idle_share": "idle_share", "same_answers": "same_answers",
 }  # fmt: skip
