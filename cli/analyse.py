@@ -44,8 +44,9 @@ def analyse(
     if format == "json":
         shared.print_json([one.document() for one in found])
         return
-    for note in (note for one in found if one.filling is None for note in one.notes):
-        shared.say(note, err=True)
+    for one in found if table is None else ():
+        for note in () if one.filling else one.notes:
+            shared.say(note, err=True)
     if table is not None or format != "table":
         shared.print_table(overview.table(table or overview.default_table(found), found), format)
         return

@@ -149,6 +149,7 @@ def test_a_run_without_traces_has_its_lengths_and_says_how_to_get_the_rest(
     assert (bucket["low"], bucket["high"], bucket["n"]) == (0, 15, 6) and document["order"] is None
     useful, rounds = sum(one.tokens.useful for one in run.samples), sum(one.work.rounds for one in run.samples)
     assert bucket["figures"]["tpf"]["value"] == pytest.approx(useful / rounds)
+    assert call("analyse", "last", "--table", "prompts")[2] == "", "nothing was asked for that takes traces"
     for format in ("csv", "markdown", "latex"):
         assert call("analyse", "last", f"--{format}")[1] == call("analyse", "1", "--table", "lengths", f"--{format}")[1]
     for name in ("order", "bursts", "rounds", "branches", "ranks", "tenths", "places"):
