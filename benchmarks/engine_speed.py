@@ -40,6 +40,11 @@ LARGE = {
     "vocab_size": 152064, "hidden_size": 3584, "num_layers": 28, "num_heads": 28, "num_kv_heads": 4, "head_dim": 128,
     "intermediate_size": 18944,
 }  # fmt: skip
+TINY = {
+    "vocab_size": 512, "hidden_size": 64, "num_layers": 2, "num_heads": 4, "num_kv_heads": 2, "head_dim": 16,
+    "intermediate_size": 128,
+}  # fmt: skip
+SHAPES = {"tiny": TINY, "small": SMALL, "large": LARGE}
 DECODERS: dict[str, dict[str, Any]] = {
     "ar": {},
     "vanilla": {"block_size": BLOCK},
@@ -141,6 +146,16 @@ def bare_products(model: LanguageModel, shape: Shape) -> float:
     return now(model.device) - begin
 
 
+@torch.inference_mode()
+def logits_error(model: LanguageModel, plain: LanguageModel) -> float | None:
+    """Norm of the difference of two networks' logits over that of the plain one's; None where they are one network."""
+    if model is plain:
+        return None
+    ids = torch.arange(PROMPT_LENGTH)[None] % model.config.vocab_size
+    found, wanted = (one.predict(ids, (1, PROMPT_LENGTH)).float() for one in (model, plain))
+    return float((found - wanted).norm() / wanted.norm())
+
+
 def measure(name: str, model: TimedModel, plain: LanguageModel, most_rounds: int) -> dict[str, Any]:
     """Decode one prompt, each round timed against its products in a plain network; the first rounds warm up."""
     options = {"max_new_tokens": NUM_NEW, "early_stop": False, **DECODERS[name]}
@@ -159,6 +174,8 @@ def measure(name: str, model: TimedModel, plain: LanguageModel, most_rounds: int
         if index >= 3:
             total, network, products, counted = total + spent, network + model.network_s, products + bare, counted + 1
             shapes.append(model.shape)
+    if not counted:
+        raise SystemExit(f"{name}: no round was left to measure after the three that warm up")
     return {
         "decoder": name,
         "rounds": counted,
@@ -178,6 +195,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", action="append", choices=["float32", "bfloat16"])
     parser.add_argument("--decoder", action="append", choices=list(DECODERS))
+    parser.add_argument("--shape", choices=list(SHAPES), help="large, a 7B one, on a CUDA device, else small")
     parser.add_argument("--most-rounds", type=int, default=40)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--quantize", choices=METHODS)
@@ -191,13 +209,14 @@ def main() -> None:
     rows = []
     for dtype in arguments.dtype or (["bfloat16"] if on_gpu else ["float32", "bfloat16"]):
         for name in arguments.decoder or DECODERS:
-            shape = (LARGE if on_gpu else SMALL, name == "ar", arguments.device, getattr(torch, dtype))
+            sizes = SHAPES[arguments.shape or ("large" if on_gpu else "small")]
+            shape = (sizes, name == "ar", arguments.device, getattr(torch, dtype))
             model = plain = build(*shape)
             if acceleration != Acceleration():
                 plain = build(*shape)
                 acceleration.check(arguments.device)
                 model.accelerations = tuple(acceleration.apply(model.network))
-            row = {"dtype": dtype, "accelerations": model.accelerations}
+            row = {"dtype": dtype, "accelerations": model.accelerations, "logits_error": logits_error(model, plain)}
             row |= measure(name, model, plain, arguments.most_rounds)
             rows.append(row)
             if not arguments.json:
