@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lopa_bench.errors import PrerequisiteError, nearest
 from lopa_bench.harness.distributed.backends import BACKENDS
+from lopa_bench.harness.distributed.spread_settings import DEFAULTS
 from lopa_bench.harness.installed import version_of
 from lopa_bench.harness.source_state import git_state
 from lopa_bench.results.schema import Environment
@@ -56,7 +57,7 @@ def _cuda() -> Backend:
 
 
 def _npu() -> Backend:
-    timeouts = BACKENDS["npu"].timeout_words()
+    timeouts = BACKENDS["npu"].timeout_words(DEFAULTS["comm_timeout"])
     if importlib.util.find_spec("torch_npu") is None:
         return Backend("npu", "hccl", False, (), f"torch_npu is not installed (Ascend devices need it); {timeouts}")
     import torch

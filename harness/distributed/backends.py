@@ -43,9 +43,7 @@ class CommBackend:
         Raises:
             PrerequisiteError: its package is missing.
         """
-        for variable, allowed in self.timeouts.items():
-            long_enough = (seconds for seconds in allowed if seconds >= timeout_s)
-            environment.setdefault(variable, str(next(long_enough, allowed[-1])))
+        environment.update(self.bounds(timeout_s, environment))
         if self.package is None:
             return
         try:
@@ -71,9 +69,20 @@ class CommBackend:
         torch.accelerator.set_device_index(local_rank)
         return f"{self.device}:{local_rank}"
 
-    def timeout_words(self, environment: MutableMapping[str, str] = os.environ) -> str:
-        """Its own timeouts and where they come from."""
-        return ", ".join(f"{name}={environment.get(name, 'set by --comm-timeout')}" for name in self.timeouts)
+    def bounds(self, timeout_s: float, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Each of its own timeouts in a run with that --comm-timeout: what the user set, or the shortest allowed."""
+        found = {}
+        for variable, allowed in self.timeouts.items():
+            long_enough = (seconds for seconds in allowed if seconds >= timeout_s)
+            found[variable] = environment.get(variable, str(next(long_enough, allowed[-1])))
+        return found
+
+    def timeout_words(self, timeout_s: float, environment: Mapping[str, str] = os.environ) -> str:
+        """Its own timeouts, in seconds, and where they come from."""
+        return ", ".join(
+            f"{name}={value} ({'from the environment' if name in environment else f'for --comm-timeout {timeout_s:g}'})"
+            for name, value in self.bounds(timeout_s, environment).items()
+        )
 
 
 BACKENDS = {

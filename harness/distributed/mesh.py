@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from lopa_bench.harness.distributed.tensor_group import TorchTensorGroup
 
-AXES = ("dp", "bp", "tp")
 RENDEZVOUS = "LOPA_BENCH_RENDEZVOUS"
 START_S = 120.0
 REACH_PAUSE_S = 0.2
@@ -113,7 +112,7 @@ class World:
     @property
     def observed(self) -> dict[str, int]:
         """Sizes of the groups that were made, whatever was asked for."""
-        return {axis: self.group(axis).size() for axis in AXES}
+        return {axis: self.group(axis).size() for axis in self.mesh.mesh_dim_names or ()}
 
     def meet(self, what: str, ranks: Iterable[int] | None = None) -> None:
         """Wait, longer than any collective would, until all of `ranks`, of everyone if not given, have come here.
@@ -146,7 +145,8 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         CommunicationError: the others cannot be reached.
     """
     import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
+
+    from lopa_bench.harness.distributed.groups import device_mesh
 
     rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
     if size != shape.size:
@@ -168,9 +168,7 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         wait_for(store, here, max(timeout_s, START_S))
         _check_arrangement([bytes(store.get(other)).decode() for other in here])
         dist.init_process_group(backend.name, store=store, rank=rank, world_size=size, timeout=timeout)
-        mesh = init_device_mesh(device_type, (shape.data, shape.branch, shape.tensor), mesh_dim_names=AXES)
-        for axis in AXES:  # the mesh makes its groups with the backend's own timeout, half an hour for gloo
-            dist.distributed_c10d._set_pg_timeout(timeout, mesh.get_group(axis))
+        mesh = device_mesh(shape, device_type, timeout)
     except (RuntimeError, ValueError, TimeoutError) as problem:
         where = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}" if method == "env://" else method
         raise CommunicationError(

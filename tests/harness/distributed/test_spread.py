@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -180,8 +181,15 @@ def test_hccl_gets_its_own_timeouts_and_says_what_it_lacks() -> None:
         BACKENDS["npu"].prepare(300.0, place)
     assert place == {"HCCL_CONNECT_TIMEOUT": "300", "HCCL_EXEC_TIMEOUT": "77"}
     CommBackend("cpu", "gloo").prepare(1.0, place)
+
+
+def test_hccls_timeouts_are_told_with_their_values_and_where_these_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HCCL_EXEC_TIMEOUT", "77")
+    monkeypatch.delenv("HCCL_CONNECT_TIMEOUT", raising=False)
     npu = next(one for one in environments.backends() if one.device == "npu")
-    assert not npu.available and all(name in str(npu.why) for name in ("torch_npu", *HCCL_TIMEOUTS))
+    assert not npu.available and "torch_npu is not installed" in str(npu.why)
+    words = "HCCL_CONNECT_TIMEOUT=120 (for --comm-timeout 120), HCCL_EXEC_TIMEOUT=77 (from the environment)"
+    assert str(npu.why).endswith(words) and "HCCL_CONNECT_TIMEOUT" not in os.environ
 
 
 @pytest.mark.parametrize(
