@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lopa_bench.harness.model_source import ModelSource
     from lopa_bench.tasks.base import Document, Task
 
+NARROW = ("bfloat16", "float16")
+"""Number formats in which the order of a sum shows."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -71,7 +74,7 @@ def prepare(spec: RunSpec, settings: Settings | None = None) -> Job:
     settings = _with_choice(settings, choice)
     answerer = answerer_for(settings, source)
     plan = make_plan(settings, answerer, choice, device=device, dtype=dtype, mesh=spread.shape)
-    notes = [*spread.notes, *_notes(task, spec.dry_run)]
+    notes = [*spread.notes, *_rounding_notes(spread, dtype), *_notes(task, spec.dry_run)]
     judges = is_head(spread.shape)
     scoring = {} if spec.dry_run or not judges else prepare_scoring(task)
     if warning := scoring.get("warning"):
@@ -85,6 +88,16 @@ def _with_choice(settings: Settings, choice: Choice) -> Settings:
     origins = {settings.run[name].origin for name in ONE_OF if settings[name] is not None}
     problems = Setting(value=choice.indices, origin=origins.pop() if origins else "default")
     return replace(settings, run={**settings.run, "problems": problems})
+
+
+def _rounding_notes(spread: Spread, dtype: str) -> list[str]:
+    """Return what a narrow number format means where processes share an answer's matrices."""
+    if dtype not in NARROW or spread.shape.branch == spread.shape.tensor == 1:
+        return []
+    return [
+        f"{dtype} on several devices: matrices cut otherwise may round otherwise, so that some answers differ from those "
+        "of one device; float32 gives the same"
+    ]
 
 
 def _notes(task: Task, dry_run: bool) -> list[str]:

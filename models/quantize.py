@@ -1,7 +1,8 @@
 """W8A8: the layers' projections with 8-bit weights and activations, multiplied as integers.
 
 Weights get one scale per output channel, once; activations one per token, in every product (dynamic, symmetric). The
-product of the two 8-bit matrices is exact in 32 bits, by torch's own `torch._int_mm`; both scales are applied to it.
+product of the two 8-bit matrices is exact in 32 bits, by torch's own `torch._int_mm`; both scales are applied to it,
+where several processes hold the network to the exact sum of their products.
 Embedding, head and norms keep their dtype. Where that kernel cannot serve a matrix, the same rounded numbers are
 multiplied as floats, which is no faster; which kernel serves how many matrices is told, so that it can be recorded.
 """
@@ -41,8 +42,8 @@ class Quantization:
 class QuantizedLinear(nn.Module):
     """A projection with 8-bit weights [out, in] and one scale per output.
 
-    Where its inputs are spread over a tensor-parallel group, all use the scales of whole rows, so that the 8-bit
-    numbers are those of one process.
+    Where its inputs are spread over a tensor-parallel group, all use the scales of whole rows and sum up integers, so
+    that the 8-bit numbers and their products are those of one process.
     """
 
     def __init__(self, linear: nn.Linear, kernel: str) -> None:
@@ -64,20 +65,25 @@ class QuantizedLinear(nn.Module):
         scale = _scale(rows, self.group)
         codes = (rows / scale).round_()
         product = self._integers(codes) if self.kernel == INTEGER else F.linear(codes, self.weight.to(torch.float32))
-        out = product.mul_(scale).mul_(self.scale).to(hidden.dtype)
         if self.group is not None:
-            self.group.all_reduce(out)
+            self.group.all_reduce(product)
+        out = product.to(torch.float32).mul_(scale).mul_(self.scale).to(hidden.dtype)
         if self.bias is not None:
             out = out + self.bias
         return out.view(*hidden.shape[:-1], -1)
 
+    @property
+    def sum_dtype(self) -> torch.dtype:
+        """What the processes of a group sum up."""
+        return torch.int32 if self.kernel == INTEGER else torch.float32
+
     def _integers(self, codes: Tensor) -> Tensor:
-        """The exact product of integer codes [rows, in] with the weights, as float32."""
+        """The exact product of integer codes [rows, in] with the weights, as int32 [rows, out]."""
         num_rows = codes.shape[0]
         eight = codes.to(torch.int8)
         if eight.device.type == "cuda" and num_rows < CUDA_ROWS:
             eight = F.pad(eight, (0, 0, 0, CUDA_ROWS - num_rows))
-        return torch._int_mm(eight, self.weight.t())[:num_rows].to(torch.float32)
+        return torch._int_mm(eight, self.weight.t())[:num_rows]
 
 
 def _scale(rows: Tensor, group: TensorGroup | None) -> Tensor:

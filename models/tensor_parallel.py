@@ -1,8 +1,10 @@
 """Tensor parallelism: one network over several processes, each holding a part of every large matrix (Megatron-LM).
 
 Query, key, value, gate and up projections are split by their outputs, so that heads stay whole; the output and down
-projections by their inputs, each followed by one sum over the processes. The embedding and the head are split by the
-vocabulary: logits stay where they are computed, and decoders combine a few numbers a row instead of gathering them.
+projections by their inputs, each followed by one sum over the processes. What is summed up is not rounded to 16 bits
+before, only the sum is, as on one device: rounded halves would change every third number. The embedding and the head
+are split by the vocabulary: logits stay where they are computed, and decoders combine a few numbers a row instead of
+gathering them.
 
 Heads, the width of the feed-forward and the vocabulary need not divide by the number of processes. Where query heads of
 different processes share a key/value head, each of them holds it.
@@ -11,6 +13,7 @@ different processes share a key/value head, each of them holds it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -144,11 +147,40 @@ class RowLinear(nn.Linear):
     group: TensorGroup
     gathers_scales = False
 
+    @property
+    def sum_dtype(self) -> torch.dtype:
+        """What is summed up: of 16-bit weights float32."""
+        return torch.promote_types(self.weight.dtype, torch.float32)
+
     def forward(self, hidden: Tensor) -> Tensor:
-        """Map [..., own inputs] to the whole output, on every process."""
-        out = F.linear(hidden, self.weight)
+        """Map [..., own inputs] to the whole output, on every process, in the input's dtype."""
+        out = unrounded_product(hidden, self.weight, self.sum_dtype)
         self.group.all_reduce(out)
-        return out if self.bias is None else out + self.bias
+        return (out if self.bias is None else out.add_(self.bias)).to(hidden.dtype)
+
+
+def unrounded_product(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """Map [..., in] by a weight [out, in] to [..., out], every sum of products in `dtype`, float32 or wider.
+
+    Where no kernel multiplies 16-bit numbers into float32, as on CPUs, both factors are widened: their products are
+    the same, the weight takes twice its memory meanwhile.
+    """
+    if dtype == hidden.dtype:
+        return F.linear(hidden, weight)
+    if not _has_unrounded_product(hidden.device.type, hidden.dtype, dtype):
+        return F.linear(hidden.to(dtype), weight.to(dtype))
+    rows = hidden.reshape(-1, hidden.shape[-1])
+    return torch.mm(rows, weight.t(), out_dtype=dtype).view(*hidden.shape[:-1], -1)
+
+
+@cache
+def _has_unrounded_product(device_type: str, narrow: torch.dtype, wide: torch.dtype) -> bool:
+    """Ask torch itself, with a small matrix."""
+    small = torch.zeros((16, 16), device=device_type, dtype=narrow)
+    try:
+        return torch.mm(small, small, out_dtype=wide).dtype == wide
+    except (RuntimeError, TypeError):  # no such kernel; no such argument before torch 2.8
+        return False
 
 
 class PartEmbedding(nn.Embedding):
@@ -198,15 +230,14 @@ def split(network: Transformer, group: TensorGroup) -> dict[str, Part]:
 
 def exchanges_of(network: Transformer, num_rows: int) -> list[Exchange]:
     """What a forward over so many tokens exchanges: the embedding's sum, then two of every layer."""
-    dtype = network.embed.weight.dtype
-    whole = Exchange(True, (num_rows, network.config.hidden_size), dtype)
-    found = [whole]
+    shape = (num_rows, network.config.hidden_size)
+    found = [Exchange(True, shape, network.embed.weight.dtype)]
     for layer in network.layers:
         assert isinstance(layer, Layer)
         for projection in (layer.attention.o_proj, layer.mlp.down_proj):
             if getattr(projection, "gathers_scales", False):
                 found.append(Exchange(False, (num_rows, 1), torch.float32))
-            found.append(whole)
+            found.append(Exchange(True, shape, projection.sum_dtype))
     return found
 
 

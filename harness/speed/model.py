@@ -14,6 +14,8 @@ from itertools import pairwise
 from lopa_bench.models.config import ModelConfig
 
 SCORE_BYTES = 4
+SUM_BYTES = 4
+"""At least, of a number in the sums behind row-split products: halves are not rounded to 16 bits before."""
 NUMBERS_A_ROW = 3
 """Token, confidence and probability: what branches tell each other of a slot."""
 VOCABULARY_NUMBERS = 6
@@ -173,8 +175,9 @@ def _tensor_talk(machine: Machine, config: ModelConfig, size: int, shape: RoundS
     """Two sums a layer and one for the embedding, two small gathers over the vocabulary's parts, and the states."""
     if tp == 1:
         return 0.0
-    hidden = own * shape.window * config.hidden_size * size
-    sums = (2 * config.num_layers + 1) * _message(machine, tp, 2 * hidden * (tp - 1) / tp)
+    hidden = own * shape.window * config.hidden_size
+    sums = _message(machine, tp, 2 * hidden * size * (tp - 1) / tp)
+    sums += 2 * config.num_layers * _message(machine, tp, 2 * hidden * max(size, SUM_BYTES) * (tp - 1) / tp)
     rows = own * shape.rows * VOCABULARY_NUMBERS * SCORE_BYTES * (tp - 1)
     return sums + 2 * _message(machine, tp, rows / 2) + STATES * _message(machine, tp, 0.0)
 

@@ -17,8 +17,9 @@ from lopa_bench.models.adapters import Adapter, LowRank
 from lopa_bench.models.config import ModelConfig
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.loading import load_model, save_model
+from lopa_bench.models.quantize import quantize
 from lopa_bench.models.skeleton import skeleton
-from lopa_bench.models.tensor_parallel import key_value_heads, partition, span_of, split
+from lopa_bench.models.tensor_parallel import Part, RowLinear, exchanges_of, key_value_heads, partition, span_of, split
 from lopa_bench.models.visibility import block_causal
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
@@ -147,3 +148,55 @@ def test_an_adapter_changes_every_process_part_of_the_weights() -> None:
     adapter.merge_into(whole.network)
     assert all(float((after - before).abs().max()) > 0.1 for before, after in found)
     torch.testing.assert_close(torch.cat([after for _, after in found], dim=-1), logits(whole), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_sum_of_parts_is_rounded_once_as_one_product_is(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    whole = torch.nn.Linear(256, 64).to(dtype).requires_grad_(False)
+    rows = torch.randn(23, 256).to(dtype)
+
+    def on_rank(group: ThreadGroup) -> Tensor:
+        own = Part(1, (span_of(256, group.rank, group.size),))
+        part = RowLinear(1, 1).requires_grad_(False)
+        part.weight, part.bias, part.group = torch.nn.Parameter(own.of(whole.weight), False), whole.bias, group
+        return part(own.of(rows))
+
+    exact = torch.nn.functional.linear(rows.double(), whole.weight.double(), whole.bias.double()).to(dtype)
+    halves = [part.of(rows) @ part.of(whole.weight).T for part in (Part(1, (span,)) for span in ((0, 128), (128, 256)))]
+    for found in on_ranks(2, on_rank):
+        assert found.dtype == dtype
+        # A number may lie so near the middle of two that the order of the sum decides.
+        assert (found != exact).float().mean() < 0.01
+    assert (sum(halves) + whole.bias != exact).float().mean() > 0.1  # what rounding each part would give
+
+
+@pytest.mark.parametrize("eight_bit", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_what_a_forward_exchanges_is_known_beforehand(dtype: torch.dtype, eight_bit: bool) -> None:
+    whole = tiny_model(dtype=dtype)
+
+    class Listed(ThreadGroup):
+        def __init__(self, group: ThreadGroup) -> None:
+            super().__init__(group.meeting, group.parts, group.rank)
+            self.seen: list[tuple[bool, tuple[int, ...], torch.dtype]] = []
+
+        def all_reduce(self, tensor: Tensor) -> None:
+            self.seen.append((True, (IDS.numel(), tensor.shape[-1]), tensor.dtype))
+            super().all_reduce(tensor)
+
+        def all_gather(self, part: Tensor) -> Tensor:
+            self.seen.append((False, tuple(part.shape), part.dtype))
+            return super().all_gather(part)
+
+    def on_rank(group: ThreadGroup) -> tuple[list[Any], list[Any]]:
+        listed = Listed(group)
+        model = part_of(whole, listed)
+        if eight_bit:
+            quantize(model.network)
+        listed.seen.clear()  # the scales of the weights
+        model.network(IDS)
+        return listed.seen, [(one.is_sum, one.shape, one.dtype) for one in exchanges_of(model.network, IDS.numel())]
+
+    for seen, foretold in on_ranks(2, on_rank):
+        assert seen == foretold and len(seen) > 2

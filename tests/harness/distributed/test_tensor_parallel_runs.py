@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 from threads import ThreadGroup, on_ranks
 
+from lopa_bench.decoders.registry import create
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness.distributed.launch import launch
 from lopa_bench.harness.job import prepare
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.harness.verify import CaseResult, run_case
-from lopa_bench.models.loading import load_model
+from lopa_bench.models.loading import load_model, load_tokenizer
 from lopa_bench.results.store import list_runs, load_run
+from lopa_bench.tasks.mini_maths import MiniMaths
 
 TIMEOUT_S = 60.0
 OF_EACH = 3
+NUM_PROBLEMS = 12
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
@@ -36,6 +39,30 @@ def test_reference_cases_of_every_decoder_are_equal_in_tokens_and_calls(size: in
     for results in on_ranks(size, on_rank):
         assert len(results) >= 2 * len(names)
         assert [result.difference for result in results] == [""] * len(results)
+
+
+def answers(dtype: str, group: ThreadGroup | None = None) -> list[tuple[list[int], int]]:
+    """Tokens and rounds of the bundled model for a few problems."""
+    model = load_model("bundled:d2f", dtype=dtype, tensor_group=group)
+    decoder = create("lopa", model, {"branches": 4, "block_size": 8})
+    encode, made = load_tokenizer("bundled:d2f"), []
+    for document in MiniMaths().documents()[:NUM_PROBLEMS]:
+        generation = decoder.decode(encode(document.prompt)["input_ids"])
+        num_rounds = len(generation.run())
+        made.append((generation.answer, num_rounds))
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "most_different"), [("float32", 0), ("bfloat16", 3)], ids=["float32", "bfloat16"])
+def test_answers_of_several_processes_are_those_of_one_but_for_rounding_to_sixteen_bits(
+    dtype: str, most_different: int
+) -> None:
+    alone = answers(dtype)
+    for together in on_ranks(2, lambda group: answers(dtype, group)):
+        assert sum(a[0] != b[0] for a, b in zip(together, alone, strict=True)) <= most_different
+        rounds = [sum(count for _, count in one) for one in (together, alone)]
+        assert rounds[0] == pytest.approx(rounds[1], rel=0.05 if most_different else 0)
 
 
 @pytest.mark.slow
@@ -115,3 +142,21 @@ def test_eight_bits_cost_few_answers_of_the_bundled_model(start: Callable[..., R
         return sum(one.correct or 0.0 for one in made.samples) / len(made.samples)
 
     assert score(quantize="w8a8") >= score() - 0.15
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"devices": 2, "tensor_parallel": 2, "dtype": "bfloat16"}, ["bfloat16"]),
+        ({"devices": 2, "branch_parallel": 2, "dtype": "float16"}, ["float16"]),
+        ({"devices": 2, "tensor_parallel": 2, "dtype": "float32"}, []),
+        ({"devices": 2, "data_parallel": 2, "dtype": "bfloat16"}, []),
+        ({"dtype": "bfloat16"}, []),
+    ],
+    ids=["network", "branches", "float32", "samples", "one"],
+)
+def test_the_plan_says_where_sixteen_bits_round_otherwise(
+    asked: dict[str, Any], said: list[str], start: Callable[..., RunSpec]
+) -> None:
+    told = [note for note in prepare(start(dry_run=True, **asked)).plan.notes if "on several devices" in note]
+    assert [note.partition(" ")[0] for note in told] == said

@@ -85,6 +85,14 @@ def test_the_exchange_of_branches_stays_small_for_7b_shapes() -> None:
     assert found.comm_s * 1e10 == pytest.approx(keys + rows)
 
 
+def test_sums_of_sixteen_bit_networks_travel_in_thirty_two() -> None:
+    quick = replace(QUICK, link_latency_s=0.0)
+    half, whole = (predict(quick, mid_config(), size, ROUND, 1, 2, 1.0).comm_s for size in (2, 4))
+    # The embedding's sum alone has numbers of the network's size.
+    hidden = ROUND.branches * ROUND.window * mid_config().hidden_size
+    assert (whole - half) * (QUICK.link_bytes_s or 0.0) == pytest.approx(2 * hidden)
+
+
 def test_a_checkpoint_gives_its_shape_only() -> None:
     assert config_of("bundled:d2f").num_layers == 5
     assert config_of("dream-7b").vocab_size == 152064
