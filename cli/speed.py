@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Model = Annotated[
     str, typer.Option("--model", "-m", help="mid, dream-7b, or a checkpoint, of which only config.json is read.")
 ]
-Branches = Annotated[str, typer.Option(help="Branches per round, such as 1,8.")]
+Branches = Annotated[str, typer.Option(help="Branches per round, such as 1,8; up to 16 devices share them.")]
 Tpf = Annotated[str | None, typer.Option(help="Tokens per round at each of them, such as 3.1,8. Default: 1.")]
 Run = Annotated[str | None, typer.Option("--run", help="Take branches and TPF from a stored run instead.")]
 Window = Annotated[int, typer.Option(help="Positions that a branch sends through the network in a round.")]
@@ -31,7 +31,7 @@ Link = Annotated[
 
 def speed(
     model: Model = "mid",
-    branches: Branches = "1,8",
+    branches: Branches = "1,8,16",
     tpf: Tpf = None,
     run: Run = None,
     runs_dir: Annotated[Path, typer.Option(help="Where runs are stored.")] = Path("runs"),

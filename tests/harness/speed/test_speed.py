@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from stored import store
 from torch.utils.flop_counter import FlopCounterMode
 
+from lopa_bench.cli import speed as command
 from lopa_bench.errors import ConfigError, ModelError
 from lopa_bench.harness.speed import speed
 from lopa_bench.harness.speed.measure import dream_config, measure_pair, mid_config
@@ -169,3 +171,13 @@ def test_sums_are_timed_between_products() -> None:
     latency, rate = link_rates(layers, 16, "cpu", lambda tensor: made.append(tensor.numel()), lambda own: own)
     assert set(made) == {64, 16 * config.hidden_size} and len(layers) == 3
     assert latency > 0 and rate > 0
+
+
+def test_without_a_word_branches_are_shared_by_up_to_16_devices_and_with_the_grid_the_network_too() -> None:
+    default = inspect.signature(command.speed).parameters["branches"].default
+    known = command._tokens_per_round(default, None)
+    for grid in (False, True):
+        question = SpeedQuestion(tokens_per_round=known, grid=grid)
+        found = {(one.bp, one.tp) for one in speed._predictions(question, QUICK, mid_config(), 4)}
+        assert {bp for bp, tp in found if tp == 1} == {1, 2, 4, 8, 16}
+        assert ((16, 8) in found) == grid
