@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from stored import record, samples, store
 
 from lopa_bench.decoders.registry import create
@@ -176,3 +177,13 @@ def test_runs_of_the_bundled_model_on_one_process_and_on_two_are_set_side_by_sid
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if "-mini-maths-lopa" in line and "yes" in line]
     assert [row[:4] for row in rows] == [["1", "1", "1", "1"], ["2", "1", "2", "1"], ["2", "1", "1", "2"]]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_scripts_run_to_their_end_on_as_many_cuda_devices_as_there_are(cases: Path, tmp_path: Path) -> None:
+    few = ["--limit", "1", "--runs-dir", str(tmp_path / "runs"), "--set", "max_new_tokens=8", "--warmup", "0"]
+    verified, scaled = started("gpu_verify.py", str(cases)), started("gpu_scaling.py", *few)
+    timed = started("gpu_speed.py", "--shape", "small", "--decoder", "lopa 8", "--most-rounds", "6")
+    assert "one device" in verified.stdout and "failed" not in verified.stdout + verified.stderr
+    assert scaled.returncode == timed.returncode == 0, scaled.stderr + timed.stderr
