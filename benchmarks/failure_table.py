@@ -1,9 +1,11 @@
 """What becomes of a run of several processes when one of them fails, as a table; exit 1 when a promise is broken.
 
-Promises: the job ends within --comm-timeout + 5 seconds of the fault with one sentence that names rank and round; no
-process is left; answers that were finished are stored; the same command, with another number of processes, completes
-the run and it comes out as an undisturbed one. What concerns one answer only (memory, NaN) costs that answer on all
-processes; memory that fails where the others cannot be told ends the job without waiting for --comm-timeout.
+Promises: the job ends within --comm-timeout + 5 seconds of the fault with one sentence that names rank, round and
+operation; a rank that gives no sign while it reads its weights or judges ends it within LOPA_BENCH_QUIET_S + 5 seconds
+and is named with what it was about; no process is left; answers that were finished are stored; the same command, with
+another number of processes, completes the run and it comes out as an undisturbed one. What concerns one answer only
+(memory, NaN) costs that answer on all processes; memory that fails where the others cannot be told ends the job without
+waiting for --comm-timeout.
 
     python benchmarks/failure_table.py --times 10
 """
@@ -22,11 +24,13 @@ from pathlib import Path
 
 from lopa_bench.errors import LopaBenchError
 from lopa_bench.harness.distributed.launch import launch
+from lopa_bench.harness.distributed.watch import QUIET
 from lopa_bench.results.store import StoredRun, list_runs
 from lopa_bench.results.tables import Column, Table
 
 HERE = Path(__file__).resolve().parent
-TIMEOUT_S, MARGIN_S = 3.0, 5.0
+TIMEOUT_S, QUIET_S, MARGIN_S = 3.0, 15.0, 5.0
+WEIGHTS, JUDGING = "weights", "judging"
 NUM_SAMPLES = 4
 
 
@@ -37,14 +41,25 @@ class Fault:
     kind: str
     rank: int
     decoder: str = "lopa"
-    call: int = 24
+    call: int | str = 24
     tensor: int = 1
     devices: int = 2
+    warmup: int = 0
 
     @property
     def is_of_one_answer(self) -> bool:
         """Whether the run goes on after it."""
         return self.kind in ("nan", "memory", "memory-scores")
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it is a hang where no rank waits for a message of another."""
+        return self.call in (WEIGHTS, JUDGING) and self.kind != "stop"
+
+    @property
+    def phase(self) -> str:
+        """Where in the run it happens."""
+        return self.call if isinstance(self.call, str) else "warm-up" if self.warmup else "answer"
 
     @property
     def shared(self) -> str:
@@ -63,6 +78,12 @@ FAULTS = (
     Fault("memory-scores", 1, tensor=2), Fault("memory-between", 0, tensor=2), Fault("memory-between", 1, tensor=2),
     Fault("stop", 1, tensor=2), Fault("memory", 1, "d2f", tensor=2), Fault("kill", 1, "d2f", tensor=2),
     *(Fault(kind, 3, call=12, tensor=2, devices=4) for kind in ("memory", "memory-between", "nan", "kill")),
+    *(Fault(kind, 1, tensor=2) for kind in ("loop", "sleep")), Fault("sleep", 0, tensor=2),
+    *(Fault(kind, 3, call=12, tensor=2, devices=4) for kind in ("loop", "sleep", "stop", "raise")),
+    *(Fault("sleep", rank, call=4, warmup=1) for rank in (0, 1)), Fault("sleep", 1, "d2f", call=4, warmup=1),
+    Fault("sleep", 1, call=4, tensor=2, warmup=1), Fault("loop", 1, "d2f", call=4, warmup=1),
+    *(Fault("sleep", 1, decoder, call=WEIGHTS) for decoder in ("lopa", "d2f")), Fault("stop", 1, call=WEIGHTS),
+    Fault("sleep", 0, call=JUDGING), Fault("sleep", 1, "d2f", call=JUDGING),
 )  # fmt: skip
 
 
@@ -78,8 +99,8 @@ class Outcome:
 
 def words(fault: Fault, root: Path) -> list[str]:
     return [
-        "run", "-t", "mini-maths", "-d", fault.decoder, "-n", str(NUM_SAMPLES), "--warmup", "0", "--threads", "1",
-        "--runs-dir", str(root), "--comm-timeout", f"{TIMEOUT_S:g}", "--json",
+        "run", "-t", "mini-maths", "-d", fault.decoder, "-n", str(NUM_SAMPLES), "--warmup", str(fault.warmup),
+        "--threads", "1", "--runs-dir", str(root), "--comm-timeout", f"{TIMEOUT_S:g}", "--json",
         *(["--branches", "4"] if fault.decoder == "lopa" else []),
     ]  # fmt: skip
 
@@ -88,6 +109,7 @@ def trial(fault: Fault, folder: Path, resume_with: int | None = None) -> Outcome
     """Run into a fault and look at what is left; go on with another number of processes where that is asked."""
     root = folder / "runs"
     os.environ.update(FAULT=f"{fault.kind} {fault.rank} {fault.call}", FAULT_FOLDER=str(folder))
+    os.environ[QUIET] = str(QUIET_S)
     arguments = [*words(fault, root), "--devices", str(fault.devices), "--tensor-parallel", str(fault.tensor)]
     code, sentence = _launched(fault, arguments, fault.devices, folder)
     ended = time.monotonic()
@@ -98,6 +120,7 @@ def trial(fault: Fault, folder: Path, resume_with: int | None = None) -> Outcome
         time.sleep(2.0)
     broken = []
     allowed = TIMEOUT_S + MARGIN_S if fault.kind != "memory-between" else TIMEOUT_S
+    allowed = QUIET_S + MARGIN_S if fault.is_quiet else allowed
     if not fault.is_of_one_answer and ended - began > allowed:
         broken.append(f"took {ended - began:.1f} s, not {allowed:g}")
     if left := [file.stem for file in folder.glob("*.pid") if _is_alive(int(file.read_text()))]:
@@ -164,13 +187,25 @@ def _of_all(fault: Fault, code: int, sentence: str, run: StoredRun) -> list[str]
     if fault.kind != "orphan":
         if code != 1:
             broken.append(f"exit code {code}")
-        if f"rank {fault.rank} " not in sentence or "round" not in sentence:
-            broken.append(f"does not name rank and round: {sentence}")
+        missing = [word for word in _to_be_named(fault) if word not in sentence]
+        if missing:
+            broken.append(f"does not name {' and '.join(missing)}: {sentence}")
         if fault.kind == "memory-between" and "memory did not suffice" not in sentence:
             broken.append(f"does not say that it was memory: {sentence}")
-    if not run.samples or run.status not in ("interrupted", "failed"):
+    is_early = fault.warmup or fault.call in (WEIGHTS, JUDGING)
+    if not (run.samples or is_early) or run.status not in ("interrupted", "failed"):
         broken.append(f"{len(run.samples)} answers stored, status {run.status}")
     return broken
+
+
+def _to_be_named(fault: Fault) -> list[str]:
+    """What the sentence on a fault must say: rank, round and operation."""
+    rank = f"rank {fault.rank} "
+    if fault.call == WEIGHTS:
+        return [rank, "reading the weights"]
+    if fault.call == JUDGING:
+        return [rank, "judging"]
+    return [rank, "warm-up, round " if fault.warmup else "answer mini-maths-", ", round ", ", computing"]
 
 
 def _of_one_answer(code: int, run: StoredRun) -> list[str]:
@@ -203,10 +238,13 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--only", help="this kind alone")
     parser.add_argument("--shared", help="where this is shared alone, such as network")
+    parser.add_argument("--phase", help="what is done meanwhile, such as warm-up, weights or judging")
     chosen = parser.parse_args()
     rows, sentences = [], []
     for fault in FAULTS:
         if chosen.only not in (None, fault.kind) or chosen.shared not in (None, fault.shared):
+            continue
+        if chosen.phase not in (None, fault.phase):
             continue
         outcomes = []
         for number in range(chosen.times):
@@ -218,6 +256,7 @@ def main() -> int:
                 "fault": fault.kind,
                 "rank": fault.rank,
                 "shared": fault.shared,
+                "phase": fault.phase,
                 "times": len(outcomes),
                 "longest": None if fault.is_of_one_answer else max(outcome.seconds for outcome in outcomes),
                 "kept": not broken,
@@ -227,7 +266,8 @@ def main() -> int:
         sentences += [f"BROKEN, {fault.kind} on rank {fault.rank}: {one}" for one in broken]
         print(rows[-1], *broken, file=sys.stderr, flush=True)
     columns = [
-        Column("fault", "fault"), Column("rank", "on rank"), Column("shared", "shared"), Column("times", "times"),
+        Column("fault", "fault"), Column("rank", "on rank"), Column("shared", "shared"), Column("phase", "in"),
+        Column("times", "times"),
         Column("longest", "longest s to the end", 1), Column("kept", "all promises kept"),
     ]  # fmt: skip
     from lopa_bench.cli.options import print_table

@@ -1,9 +1,10 @@
 """`lopa-bench` as one of several ranks, with a fault built in: the program that failure_table.py has launched.
 
-FAULT in the environment is "KIND RANK CALL": what goes wrong, on which rank, in or after which call of the network.
-`memory` goes wrong inside the network, `memory-scores` in the candidates of a part of the vocabulary, `memory-between`
-between two forwards, where nobody expects it; the other kinds just after the call. FAULT_FOLDER
-gets a file `RANK.pid` from every rank and, just before the fault, `fault` with the time of the monotonic clock.
+FAULT in the environment is "KIND RANK CALL": what goes wrong, on which rank, in or after which call of the network, or
+while the weights are read (`weights`), an answer is judged (`judging`) or the processes meet (`start`). `memory` goes
+wrong inside the network, `memory-scores` in the candidates of a part of the vocabulary, `memory-between` between two
+forwards, where nobody expects it; the other kinds just after the call. FAULT_FOLDER gets a file `RANK.pid` from every
+rank and, just before the fault, `fault` with the time of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from torch import Tensor
 
 from lopa_bench.cli.app import main
 from lopa_bench.decoders import vocabulary_parallel
+from lopa_bench.harness import generation
+from lopa_bench.harness.distributed import mesh
+from lopa_bench.harness.model_source import ModelSource
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import MLP
 
@@ -61,7 +65,11 @@ def go_wrong_in(owner: Any, name: str) -> None:
 
 
 def install() -> None:
-    """Count the calls of the network and go wrong in the one that was named."""
+    """Count the calls of the network and go wrong in the one that was named, or elsewhere."""
+    elsewhere = {"weights": (ModelSource, "load"), "judging": (generation, "sample_record"), "start": (mesh, "join")}
+    if CALL in elsewhere:
+        ARMED.extend([KIND] * (RANK == FAULTY_RANK))
+        return go_wrong_in(*elsewhere[CALL])
     predict, num_calls = LanguageModel.predict, 0
     inside = {"memory": (MLP, "forward"), "memory-scores": (vocabulary_parallel, "_softmax")}.get(KIND)
     if inside is not None:
@@ -76,6 +84,7 @@ def install() -> None:
         return go_wrong(logits) if is_due and inside is None else logits
 
     LanguageModel.predict = counted  # type: ignore[method-assign]
+    return None
 
 
 if __name__ == "__main__":

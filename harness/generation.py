@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lopa_bench.errors import PrerequisiteError
 from lopa_bench.harness import identity
 from lopa_bench.harness.answering import Question
+from lopa_bench.harness.distributed.beats import BETWEEN, JUDGING, READING
 from lopa_bench.harness.forecast import Forecast, Timekeeper
 from lopa_bench.harness.load import Neighbours
 from lopa_bench.harness.loading import answerer_for
@@ -68,6 +69,8 @@ def generate_missing(
     viewer = reporter.viewer(lm.answerer.spell) if batch_size == 1 else None
     try:
         for number, (document, question, answer) in enumerate(_answers(job, lm, own, crew, keeper, viewer), 1):
+            if crew is not None:
+                crew.begins(JUDGING)
             sample = _store(job, lm, writer, document, question, answer)
             running.add(sample)
             keeper.sample_ended(sample.work.rounds, more_at_once=number % batch_size > 0 and number < len(own))
@@ -93,12 +96,12 @@ def assist(job: Job, folder: Path, missing: Sequence[Document], crew: Crew, cloc
     own = crew.share(missing)
     if not crew.is_head or crew.number == 0:
         for _ in _answers(job, lm, own, crew):
-            crew.answered()
+            crew.begins(BETWEEN)
         return
     writer = ShardWriter(folder, crew.number)
     try:
         for document, question, answer in _answers(job, lm, own, crew):
-            crew.answered()
+            crew.begins(JUDGING)
             _store(job, lm, writer, document, question, answer, rank=crew.number)
     finally:
         writer.close()
@@ -109,6 +112,8 @@ def _answering(job: Job, clock: Clock | None, crew: Crew | None) -> AnsweringLM:
     """Load the model and return what answers, ready to work with the others of a crew."""
     from lopa_bench.harness.lm_eval_adapter.model import AnsweringLM
 
+    if crew is not None:
+        crew.begins(READING)
     answerer = answerer_for(job.settings, job.source, _load(job, crew), clock)
     if crew is not None:
         crew.equip(answerer.decoder)
@@ -126,8 +131,7 @@ def _answers(
 ) -> Iterator[tuple[Document, Question, Answer]]:
     """Warm up, then make the answers one after the other, or batch after batch, each when it is asked for."""
     questions = [_question(job, document) for document in documents]
-    for _ in range(int(job.settings["warmup"])):
-        list(lm.answer_all(questions[: int(job.settings["batch_size"])]))
+    _warm_up(job, lm, questions, crew)
     if keeper is not None:
         keeper.begin()
 
@@ -140,10 +144,21 @@ def _answers(
             viewer.round_ended(one)
 
     answers = lm.answer_all(questions, trace=bool(job.settings["trace"]), on_round=round_ended)
-    begun = documents if crew is None else crew.told(documents, judging_is_slow=job.task.family == "code")
+    begun = documents if crew is None else crew.told(documents)
     neighbours = Neighbours()
     for document, question, answer in zip(_viewed(begun, viewer, neighbours), questions, answers, strict=True):
         yield document, question, _with_load(answer, neighbours)
+
+
+def _warm_up(job: Job, lm: AnsweringLM, questions: Sequence[Question], crew: Crew | None) -> None:
+    """Make answers that do not count, before the clock begins."""
+    for _ in range(int(job.settings["warmup"])):
+        if crew is not None:
+            crew.warms_up(is_compiled=bool(job.settings["compile"]))
+        round_ended = None if crew is None else crew.round_ended
+        list(lm.answer_all(questions[: int(job.settings["batch_size"])], on_round=round_ended))
+    if crew is not None:
+        crew.begins(BETWEEN)
 
 
 def _viewed(documents: Iterable[Document], viewer: Viewer | None, neighbours: Neighbours) -> Iterator[Document]:
@@ -199,17 +214,17 @@ class _Others:
         """Append what is new in the other processes' parts."""
         if self.crew is None:
             return
-        self.crew.answered()
         for sample in self._shards.new():
             self.writer.append(sample)
             self.running.add(sample)
             self.reporter.sampled(sample, self.running)
 
     def wait(self) -> None:
-        """Go on until all are done; the launcher looks after those that never will be."""
+        """Go on until all are done; those that never will be are seen by whoever watches over the ranks."""
         if self.crew is None:
             return
         while not self.crew.all_done():
+            self.crew.waits()
             self.take_over()
             time.sleep(POLL_S)
         self.take_over()

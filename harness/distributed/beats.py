@@ -14,15 +14,19 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 FOLDER = "LOPA_BENCH_RANKS"
 FOLDER_PREFIX = "lopa-bench-ranks-"
 PARENT = "LOPA_BENCH_PARENT"
 PR_SET_PDEATHSIG = 1
-WIDTH = 240
-COMPUTING, BETWEEN = "computing", "between answers"
+WIDTH = 1024
+STARTING, READING, WARM_UP = "starting", "reading the weights", "warm-up"
+COMPUTING, BETWEEN, JUDGING = "computing", "between answers", "judging"
+OWN_WORK = (STARTING, READING, COMPUTING, BETWEEN, JUDGING)
 PARENT_CHECK_S = 0.5
 READER_LEFT = "reader left"
 """The kind of an ending that is none for the user: whoever read the output reads no more."""
@@ -38,32 +42,42 @@ class Sign:
     is_busy: bool = False
     sample: str = ""
     round: int = -1
-    operation: str = "starting"
+    operation: str = STARTING
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it was in a collective, where it waits for the others."""
-        return self.operation not in (COMPUTING, BETWEEN, "starting")
+        """Whether it was in a collective or at a meeting, where it waits for the others."""
+        return self.operation not in OWN_WORK
 
     def __str__(self) -> str:
-        place = f"answer {self.sample}, round {self.round}, " if self.sample else ""
-        return f"{place}{self.operation}"
+        what = self.sample if self.sample == WARM_UP else f"answer {self.sample}"
+        return f"{what}, round {self.round}, {self.operation}" if self.sample else self.operation
 
 
 class Beat:
-    """One rank's side; writes nothing where no launcher of ours looks at it."""
+    """One rank's side; writes nothing where no launcher of ours looks at it.
 
-    def __init__(self, rank: int, environment: Mapping[str, str] = os.environ) -> None:
+    Args:
+        rank: whose signs they are.
+        environment: where the launcher says its folder.
+        group_size: how many ranks, one after the other, make the same answers; 0 where that is not known.
+    """
+
+    of_this_process: ClassVar[Beat | None] = None
+
+    def __init__(self, rank: int, environment: Mapping[str, str] = os.environ, group_size: int = 0) -> None:
         folder = environment.get(FOLDER)
         self._descriptor = None
         if folder:
             self._descriptor = os.open(beat_file(Path(folder), rank), os.O_WRONLY | os.O_CREAT, 0o600)
-        self._count = 0
-        self._sample, self._round = "", -1
+            group_file(Path(folder), rank).write_text(str(group_size))
+        self.sign = Sign()
+        self._sample, self._round, self._may_be_long = "", -1, False
+        Beat.of_this_process = self
 
-    def begin(self, sample: str) -> None:
-        """An answer begins."""
-        self._sample, self._round = sample, 0
+    def begin(self, sample: str, *, may_be_long: bool = False) -> None:
+        """An answer begins; one that `may_be_long`, as where the network is compiled, may be silent for longer."""
+        self._sample, self._round, self._may_be_long = sample, 0, may_be_long
         self.tell(COMPUTING)
 
     def round_ended(self, index: int) -> None:
@@ -71,23 +85,42 @@ class Beat:
         self._round = index + 1
         self.tell(COMPUTING)
 
-    def end(self) -> None:
-        """The answer is there; what follows may take long."""
+    def end(self, work: str = BETWEEN) -> None:
+        """The answer is there, or none has begun; the `work` that follows may take long."""
         self._sample, self._round = "", -1
-        self.tell(BETWEEN)
+        self.tell(work)
 
     def tell(self, operation: str) -> None:
         """Write down what comes now."""
-        self._count += 1
+        is_busy = bool(self._sample) and not self._may_be_long
+        self.sign = Sign(self.sign.count + 1, is_busy, self._sample[:80], self._round, operation)
         if self._descriptor is None:
             return
-        sign = [self._count, bool(self._sample), self._sample[:80], self._round, operation]
-        os.pwrite(self._descriptor, json.dumps(sign).encode().ljust(WIDTH)[:WIDTH], 0)
+        os.pwrite(self._descriptor, json.dumps(astuple(self.sign)).encode().ljust(WIDTH)[:WIDTH], 0)
+
+
+def own_place() -> str:
+    """Where this process is, in the words of its last sign; empty while it has given none."""
+    return "" if Beat.of_this_process is None else str(Beat.of_this_process.sign)
 
 
 def beat_file(folder: Path, rank: int) -> Path:
     """Where a rank's sign stands."""
     return folder / f"rank-{rank}.beat"
+
+
+def group_file(folder: Path, rank: int) -> Path:
+    """Where a rank says how many ranks make the same answers."""
+    return folder / f"rank-{rank}.group"
+
+
+def group_size_of(folder: Path, num_ranks: int) -> int:
+    """How many ranks, one after the other, make the same answers; all of them while none has said it."""
+    for rank in range(num_ranks):
+        with suppress(OSError, ValueError):
+            if size := int(group_file(folder, rank).read_text()):
+                return size
+    return num_ranks
 
 
 def last_sign(folder: Path, rank: int) -> Sign:

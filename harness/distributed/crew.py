@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from lopa_bench.errors import CommunicationError
+from lopa_bench.harness.distributed.beats import WARM_UP
 from lopa_bench.harness.distributed.collectives import TorchCommunicator
 from lopa_bench.harness.distributed.meeting import check_all_there
 from lopa_bench.harness.distributed.mesh import World, branch_group, tensor_group
@@ -100,10 +101,13 @@ class Crew:
         """What this group does of a list that all know."""
         return list(items[self.number :: self.spread.shape.data])
 
-    def told(self, documents: Iterable[Document], judging_is_slow: bool) -> Iterator[Document]:
-        """The same problems, each begun by all of the group together when it is asked for."""
+    def told(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """The same problems, each begun by all of the group together when it is asked for.
+
+        No rank waits in a collective while the group's head still judges, which may take longer than --comm-timeout.
+        """
         for document in documents:
-            if judging_is_slow and len(self.world.peers) > 1:
+            if len(self.world.peers) > 1:
                 self.world.meet("answer", self.world.peers)
             self.world.beat.begin(document.id)
             yield document
@@ -114,9 +118,17 @@ class Crew:
         """Give a sign of life."""
         self.world.beat.round_ended(one.index)
 
-    def answered(self) -> None:
-        """The answer in progress is there; what follows is no computing."""
-        self.world.beat.end()
+    def warms_up(self, is_compiled: bool) -> None:
+        """Answers begin that do not count; where the network is compiled in them, a round may take minutes."""
+        self.world.beat.begin(WARM_UP, may_be_long=is_compiled)
+
+    def begins(self, work: str) -> None:
+        """No answer is in progress; what follows may take long."""
+        self.world.beat.end(work)
+
+    def waits(self) -> None:
+        """Nothing is left to do here but to wait for the answers of other groups."""
+        self.world.beat.end("waiting for the answers of others")
 
     def equip(self, decoder: Any) -> None:
         """Let a decoder share its branches."""

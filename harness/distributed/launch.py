@@ -31,7 +31,7 @@ from lopa_bench.harness.distributed.beats import (
     last_sign,
 )
 from lopa_bench.harness.distributed.mesh import RENDEZVOUS
-from lopa_bench.harness.distributed.watch import Watch
+from lopa_bench.harness.distributed.watch import Watch, quiet_seconds, watch_of_processes
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.api import SubprocessContext
@@ -52,16 +52,19 @@ def launch(
 ) -> int:
     """Run `lopa-bench ARGUMENTS` in `num_ranks` processes; rank 0 speaks for all.
 
-    As soon as one fails, or gives no sign of life for `timeout_s` while it should, the others are killed: what they
-    finished is on the disk, and they would only wait. `program` are Python's own arguments.
+    As soon as one fails, or gives no sign of life for `timeout_s` in the warm-up or an answer or for `quiet_seconds`
+    elsewhere, the others are killed: what they finished is on the disk, and they would only wait. `program` are
+    Python's own arguments.
 
     Returns:
         Rank 0's exit code.
 
     Raises:
         CommunicationError: a rank failed, hung or was killed; says which, and where it was.
+        ConfigError: `quiet_seconds` cannot be what the environment says.
         Stopped: the user stopped it.
     """
+    quiet_seconds()
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std, start_processes
 
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
@@ -124,7 +127,7 @@ def _environment(rank: int, num_ranks: int, scratch: Path) -> dict[str, str]:
 
 def _supervise(context: SubprocessContext, scratch: Path, timeout_s: float) -> int:
     processes = {rank: handler.proc for rank, handler in context.subprocess_handlers.items()}
-    watch = Watch(scratch, {rank: process.pid for rank, process in processes.items()}, timeout_s)
+    watch = watch_of_processes(scratch, {rank: process.pid for rank, process in processes.items()}, timeout_s)
     try:
         while True:
             codes = {rank: process.poll() for rank, process in processes.items()}
@@ -154,12 +157,11 @@ def _has_ended_as(scratch: Path, rank: int, kind: str) -> bool:
 def _cause(codes: dict[int, int | None], scratch: Path, watch: Watch) -> LopaBenchError:
     """The failure that the others followed from: a kill, an error of a rank's own, a rank that went silent."""
     size = len(codes)
-    for rank, code in codes.items():
-        if code is not None and code < 0:
-            name = signal.Signals(-code).name
-            return CommunicationError(
-                f"rank {rank} of {size} was ended by {name} ({last_sign(scratch, rank)}); {GO_ON}"
-            )
+    by_signal = {rank: -code for rank, code in codes.items() if code is not None and code < 0}
+    # NCCL ends a rank that waits in vain for another with SIGABRT: no cause, unless no other is found.
+    killed = [rank for rank, number in by_signal.items() if number != signal.SIGABRT]
+    if killed:
+        return _was_ended(killed[0], by_signal[killed[0]], size, scratch)
     endings = {rank: ending_of(scratch, rank) for rank, code in codes.items() if code}
     told = {rank: ending for rank, ending in endings.items() if ending is not None}
     own = {rank: ending for rank, ending in told.items() if ending.kind != CommunicationError.__name__}
@@ -167,20 +169,29 @@ def _cause(codes: dict[int, int | None], scratch: Path, watch: Watch) -> LopaBen
         rank, ending = min(own.items(), key=lambda pair: pair[1].seconds)
         return _as_error(rank, ending, size, scratch)
     for rank, code in codes.items():
-        if code and rank not in told:
+        if code and rank not in told and rank not in by_signal:
             said = _last_line(scratch, rank)
             return CommunicationError(f"rank {rank} of {size} failed: {said or f'exit code {code}'}; {GO_ON}")
     running = [rank for rank, code in codes.items() if code is None]
     if silent := watch.most_silent(running):
         return CommunicationError(f"{silent}; {GO_ON}")
+    if by_signal:
+        rank = min(by_signal)
+        return _was_ended(rank, by_signal[rank], size, scratch)
     rank, ending = min(told.items(), key=lambda pair: pair[1].seconds)
     return CommunicationError(f"{ending.sentence} ({last_sign(scratch, rank)}); {GO_ON}")
+
+
+def _was_ended(rank: int, number: int, size: int, scratch: Path) -> CommunicationError:
+    """A rank that a signal ended."""
+    name = signal.Signals(number).name
+    return CommunicationError(f"rank {rank} of {size} was ended by {name} ({last_sign(scratch, rank)}); {GO_ON}")
 
 
 def _as_error(rank: int, ending: Ending, size: int, scratch: Path) -> LopaBenchError:
     """A rank's own error: a user's mistake as it is, anything else with the rank and where it was."""
     if ending.kind == Stopped.__name__:  # by a signal to it alone, or the launcher would have stopped them all
-        return CommunicationError(f"rank {rank} of {size} was ended by SIGINT ({last_sign(scratch, rank)}); {GO_ON}")
+        return _was_ended(rank, signal.SIGINT, size, scratch)
     if ending.code != CommunicationError.exit_code:
         error = (InUse if ending.kind == InUse.__name__ else LopaBenchError)(ending.sentence)
         error.exit_code = ending.code

@@ -20,8 +20,10 @@ LEFT = "left"
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.2
 
 
-def wait_for(store: Store, keys: Sequence[str], timeout_s: float) -> None:
+def wait_for(store: Store, keys: Sequence[str], timeout_s: float, meanwhile: Callable[[], None] = lambda: None) -> None:
     """Wait until all keys are there; the engine's own wait would not hear Ctrl-C, nor that nobody is left to come.
+
+    `meanwhile` is called again and again.
 
     Raises:
         CommunicationError: another process has failed.
@@ -31,6 +33,7 @@ def wait_for(store: Store, keys: Sequence[str], timeout_s: float) -> None:
     deadline, pause = time.monotonic() + timeout_s, SHORTEST_PAUSE_S
     while not store.check(list(keys)):
         check_all_there(store)
+        meanwhile()
         if time.monotonic() > deadline:
             late = next((key for key in keys if not store.check([key])), keys[-1])
             raise TimeoutError(f"rank {late.rpartition('/')[2]} did not come within {timeout_s:g} s")

@@ -123,10 +123,17 @@ class World:
         ranks = range(self.size) if ranks is None else ranks
         number = self._met[what] = self._met.get(what, 0) + 1
         self.store.set(f"{what}/{number}/{self.rank}", "1")
+        before = self.beat.sign.operation
         try:
-            wait_for(self.store, [f"{what}/{number}/{rank}" for rank in ranks], PATIENCE_S)
+            wait_for(
+                self.store,
+                [f"{what}/{number}/{rank}" for rank in ranks],
+                PATIENCE_S,
+                lambda: self.beat.tell(f"waiting for all at '{what}'"),
+            )
         except (RuntimeError, TimeoutError) as problem:
             raise CommunicationError(f"rank {self.rank}: not all ranks came to '{what}': {problem}") from problem
+        self.beat.tell(before)
 
     @property
     def peers(self) -> list[int]:
@@ -174,7 +181,9 @@ def join(shape: MeshShape, device_type: str, timeout_s: float, environment: Mapp
         raise CommunicationError(
             f"rank {rank} of {size} could not join the others at {where}: {reason_of(problem)}"
         ) from problem
-    return World(rank, size, backend.name, device, shape, mesh, store, timeout_s, Beat(rank, environment))
+    return World(
+        rank, size, backend.name, device, shape, mesh, store, timeout_s, Beat(rank, environment, size // shape.data)
+    )
 
 
 def _check_arrangement(told: Sequence[str]) -> None:
