@@ -112,7 +112,9 @@ def test_finished_cells_are_neither_run_nor_read_again(
 ) -> None:
     root, cells = tmp_path / "runs", grid(task="mini-maths", branches=[1, 2])
     first = run_sweep(plan_cells(cells), root, name="many")
-    monkeypatch.setattr("lopa_bench.harness.sweeps.sweep.run_on_its_devices", lambda *_: pytest.fail("a finished cell was run"))
+    monkeypatch.setattr(
+        "lopa_bench.harness.sweeps.sweep.run_on_its_devices", lambda *_: pytest.fail("a finished cell was run")
+    )
     monkeypatch.setattr("lopa_bench.results.jsonl.read_lines", lambda *_: pytest.fail("its samples were read"))
     planned = plan_cells(cells)
     assert [(one.is_done, one.num_missing) for one in planned] == [(True, 0)] * 3
