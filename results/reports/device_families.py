@@ -29,10 +29,14 @@ def num_threads(run: StoredRun) -> int:
 def _by_threads(alike: Sequence[StoredRun]) -> list[list[StoredRun]]:
     """Part the runs whose threads some run on the fewest devices had too; the others are one family, base and all."""
     fewest = min(map(_devices, alike))
-    own, rest = [], []
+    own: list[list[StoredRun]] = []
+    rest: list[StoredRun] = []
     for same in _by(alike, num_threads):
         sizes = set(map(_devices, same))
-        (own.append if fewest in sizes and len(sizes) > 1 else rest.extend)(same)
+        if fewest in sizes and len(sizes) > 1:
+            own.append(same)
+        else:
+            rest += same
     return [*own, *([rest] if rest else [])]
 
 
