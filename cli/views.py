@@ -11,7 +11,7 @@ from lopa_bench.errors import ResultsError
 
 if TYPE_CHECKING:
     from lopa_bench.harness.plan import Plan
-    from lopa_bench.results.schema import Environment, Reason, Setting, Summary
+    from lopa_bench.results.schema import Environment, Reason, Setting, Summary, TimeLedger
     from lopa_bench.results.store import StoredRun
     from lopa_bench.results.tables import Column, Table
 
@@ -92,9 +92,16 @@ def reasons(run: StoredRun) -> Iterator[str]:
         if warning not in told:
             yield f"note: {warning}"
     if (time := summary.time).decode_s and run.record.environment.num_devices > 1:
-        comm, wait = time.comm_s / time.decode_s, time.rank_wait_s / time.decode_s
-        shares = f"communication {comm:.0%}, waiting for processes {wait:.0%}"
-        yield f"of decoding: computing {max(1 - comm - wait, 0.0):.0%}, {shares}"
+        yield _talk_line(time)
+
+
+def _talk_line(time: TimeLedger) -> str:
+    """Return what part of decoding went into communication, or that this device cannot tell."""
+    if time.comm_s is None or time.rank_wait_s is None:
+        return "of decoding: communication between processes was not measured, this device cannot time it"
+    comm, wait = time.comm_s / time.decode_s, time.rank_wait_s / time.decode_s
+    computing = max(1 - comm - wait, 0.0)
+    return f"of decoding: computing {computing:.0%}, communication {comm:.0%}, waiting for processes {wait:.0%}"
 
 
 def _reason_line(reason: Reason) -> str:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from lopa_bench.errors import DecodeError, ProcessFailed
 from lopa_bench.harness.clocks import Clock, Stopwatch, clock_for
-from lopa_bench.harness.distributed.traffic import tensor_work, traffic, with_exchanges
+from lopa_bench.harness.distributed.traffic import Traffic
 from lopa_bench.harness.failures import Failure, failure_of
 from lopa_bench.harness.memory import free_memory
 from lopa_bench.models.exhaustion import SharedOutOfMemory, lack_in_words
@@ -23,7 +23,6 @@ from lopa_bench.results.trace import BranchRecord, RoundRecord
 
 if TYPE_CHECKING:
     from lopa_bench.decoders.base import Decoder
-    from lopa_bench.decoders.communication import Communicator, Exchange
     from lopa_bench.decoders.rounds import Generation, Round
 
 
@@ -145,13 +144,8 @@ class Measured:
         self._books = _Books(decoder.config.max_new_tokens)
         self._generation: Generation | None = None
         watch.synchronise()
-        group = getattr(decoder, "group", None)
-        self._communicator: Communicator | None = None if group is None else group.communicator
-        self._is_shared = group is not None or getattr(decoder.model, "vocabulary", None) is not None
-        self._exchanges: Sequence[Exchange] = ()
-        if self._communicator is not None:
-            self._communicator.start()
-        self._tensor_before, self._tensor_s, self._tensor_bytes = tensor_work(decoder.model), 0.0, 0
+        self._traffic = Traffic(decoder)
+        self._traffic.start()
         self._start = self._before = watch.now()
         self._elapsed = 0.0
 
@@ -172,6 +166,7 @@ class Measured:
             self.watch.synchronise()
             books.cross_border(one, max(self.watch.now() - self._start, 0.0))
         books.enter(one)
+        self._traffic.round_ended()
         if not self.trace and self.on_round is None:
             return
         now = self.watch.now()
@@ -195,7 +190,7 @@ class Measured:
             self.failure = failure_of(problem)
             if self.failure is None:
                 raise
-            if self._is_shared and self.is_out_of_memory and not isinstance(problem, SharedOutOfMemory):
+            if self._traffic.is_shared and self.is_out_of_memory and not isinstance(problem, SharedOutOfMemory):
                 # The others go on with this answer, and would take this process's next one for it.
                 raise ProcessFailed(
                     f"memory did not suffice between two forwards: {lack_in_words(problem)}"
@@ -208,10 +203,7 @@ class Measured:
             free_memory()
         self.watch.synchronise()
         self._elapsed = max(self.watch.now() - self._start, 0.0)
-        seconds, num_bytes = tensor_work(self.decoder.model)
-        self._tensor_s, self._tensor_bytes = seconds - self._tensor_before[0], num_bytes - self._tensor_before[1]
-        if self._communicator is not None:
-            self._exchanges = self._communicator.finish()
+        self._traffic.finish()
 
     def outcome(self, share_s: float | None = None) -> Outcome:
         """What it came to; `share_s` is the part of its seconds that is its own, where others ran beside it."""
@@ -230,7 +222,7 @@ class Measured:
             books.work["rounds"] = sum(position < len(useful) for position in books.last_position)
         num_prompt = len(self.prompt_ids)
         # Answers made beside each other share their calls, whose bytes are none's own.
-        told = traffic(self._exchanges, self._tensor_bytes if share_s is None else 0)
+        told = self._traffic.totals(has_own_calls=share_s is None)
         return Outcome(
             answer=answer,
             useful=useful,
@@ -243,19 +235,21 @@ class Measured:
             num_revised=books.num_revised,
             error=None if failure is None else failure.sentence,
             why=None if failure is None else failure.why,
-            rounds=with_exchanges(books.trace, self._exchanges),
+            rounds=self._traffic.told(books.trace, has_own_calls=share_s is None),
             extra={"traffic": told} if told else {},
         )
 
     def _time(self, share_s: float | None) -> TimeLedger:
         elapsed = self._elapsed
         share = elapsed if share_s is None else min(share_s, elapsed)
-        prefill = min(self._books.prefill_s, elapsed) * (share / elapsed if elapsed else 1.0)
+        part = share / elapsed if elapsed else 1.0
+        prefill = min(self._books.prefill_s, elapsed) * part
+        comm_s, wait_s = self._traffic.seconds(part)
         return TimeLedger(
             prefill_s=prefill,
             decode_s=max(share - prefill, 0.0),
-            comm_s=min(sum(one.comm_s for one in self._exchanges) + self._tensor_s, max(share - prefill, 0.0)),
-            rank_wait_s=min(sum(one.wait_s for one in self._exchanges), elapsed),
+            comm_s=comm_s,
+            rank_wait_s=wait_s,
             wait_s=elapsed - share,
             first_round_s=self._books.first_round_s,
         )

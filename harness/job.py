@@ -95,8 +95,8 @@ def _rounding_notes(spread: Spread, dtype: str) -> list[str]:
     if dtype not in NARROW or spread.shape.branch == spread.shape.tensor == 1:
         return []
     return [
-        f"{dtype} on several devices: matrices cut otherwise may round otherwise, so that some answers differ from those "
-        "of one device; float32 gives the same"
+        f"{dtype} on several devices: matrices cut otherwise may round otherwise, so that some answers differ from "
+        "those of one device; float32 gives the same"
     ]
 
 

@@ -53,8 +53,9 @@ class TimeLedger(Record):
     `prefill_s`: a first round that read the prompt and filled nothing; 0 for a decoder whose first round fills slots
     too, as all built-in ones' does. `decode_s`: all other rounds, communication included. `comm_s`: the part of
     `decode_s` spent in communication between the processes that make an answer together, `rank_wait_s` the part spent
-    waiting for slower ones of them; what is left is computing. `first_round_s`: a first round that filled slots, a
-    part of `decode_s`; None where it filled nothing. Tokenising, text work and scoring are in none of them.
+    waiting for slower ones of them; what is left is computing; both are None on a device that cannot time them.
+    `first_round_s`: a first round that filled slots, a part of `decode_s`; None where it filled nothing. Tokenising,
+    text work and scoring are in none of them.
 
     Where several answers are made at once, every second is divided evenly among those in progress: `prefill_s` and
     `decode_s` are an answer's own part, so that all answers' sum is the time that passed, `wait_s` is the rest of the
@@ -63,8 +64,8 @@ class TimeLedger(Record):
 
     prefill_s: Seconds = 0.0
     decode_s: Seconds = 0.0
-    comm_s: Seconds = 0.0
-    rank_wait_s: Seconds = 0.0
+    comm_s: Seconds | None = 0.0
+    rank_wait_s: Seconds | None = 0.0
     wait_s: Seconds = 0.0
     first_round_s: Seconds | None = None
 

@@ -82,6 +82,11 @@ def started(samples: Samples) -> list[SampleRecord]:
     return [sample for sample in timed(samples) if sample.time.first_round_s is not None]
 
 
+def talked(samples: Samples) -> list[SampleRecord]:
+    """Return the timed samples of which communication between processes, if there was any, was timed too."""
+    return [sample for sample in timed(samples) if sample.time.comm_s is not None]
+
+
 def clusters(samples: Samples) -> list[str | None]:
     """Return the cluster of each sample, as its task gave it; None where a task has none."""
     names = [sample.extra.get("cluster") for sample in samples]
@@ -230,11 +235,11 @@ _ALL = (
     ),
     _ratio(
         "comm_share", "communication", "share", "lower", "sum(comm_s) / sum(decode_s)",
-        timed, lambda s: s.time.comm_s, lambda s: s.time.decode_s,
+        talked, lambda s: s.time.comm_s or 0.0, lambda s: s.time.decode_s,
     ),
     _ratio(
         "rank_wait_share", "waiting for processes", "share", "lower", "sum(rank_wait_s) / sum(decode_s)",
-        timed, lambda s: s.time.rank_wait_s, lambda s: s.time.decode_s,
+        talked, lambda s: s.time.rank_wait_s or 0.0, lambda s: s.time.decode_s,
     ),
     _ratio(
         "rounds_per_answer", "rounds", "rounds/answer", "lower", "sum(rounds) / samples",

@@ -124,16 +124,21 @@ def total(kind: type[LedgerT], ledgers: Sequence[LedgerT]) -> LedgerT:
 
 
 def total_time(ledgers: Sequence[TimeLedger]) -> TimeLedger:
-    """Return the sum of time ledgers; the first rounds' sum is None unless each was measured."""
+    """Return the sum of time ledgers; one of what was not measured for each is None."""
     first_rounds = [ledger.first_round_s for ledger in ledgers if ledger.first_round_s is not None]
     return TimeLedger(
         prefill_s=sum(ledger.prefill_s for ledger in ledgers),
         decode_s=sum(ledger.decode_s for ledger in ledgers),
-        comm_s=sum(ledger.comm_s for ledger in ledgers),
-        rank_wait_s=sum(ledger.rank_wait_s for ledger in ledgers),
+        comm_s=_known_sum([ledger.comm_s for ledger in ledgers]),
+        rank_wait_s=_known_sum([ledger.rank_wait_s for ledger in ledgers]),
         wait_s=sum(ledger.wait_s for ledger in ledgers),
         first_round_s=sum(first_rounds) if first_rounds and len(first_rounds) == len(ledgers) else None,
     )
+
+
+def _known_sum(seconds: Sequence[float | None]) -> float | None:
+    known = [one for one in seconds if one is not None]
+    return sum(known) if len(known) == len(seconds) else None
 
 
 def _score(name: str, samples: Sequence[SampleRecord]) -> MetricValue:

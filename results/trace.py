@@ -32,9 +32,10 @@ class RoundRecord(Record):
     """One round: answer-relative positions filled and with what, the work done, the branches and which of them won.
 
     `num_slots` are the slots of the answer that are open after the round, filled or masked; None in traces of schema
-    version 1. `no_candidate`: LoPA found no position to look ahead to. Of a round whose branches several processes
-    shared, `comm_s` and `wait_s` are this process's seconds of communication and of waiting for slower ones,
-    `gathered_bytes` what the decision took, over all processes, `sent_bytes` the winner's keys; None otherwise.
+    version 1. `no_candidate`: LoPA found no position to look ahead to. Of a round that several processes made
+    together, `comm_s` and `wait_s` are this process's seconds of communication and of waiting for slower ones; where
+    they shared its branches, `gathered_bytes` what the decision took, over all processes, `sent_bytes` the winner's
+    keys. None otherwise, and where a round's calls were those of other answers too.
     """
 
     index: NonNegativeInt

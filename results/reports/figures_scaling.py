@@ -78,7 +78,10 @@ def speed_up(groups: Sequence[Group], found: Sequence[Named]) -> Drawing | Skipp
 def _differing(shown: Sequence[Named]) -> str:
     apart = [f"{point.label} ({name})" for name, one in shown for point in one.points if point.num_different]
     threads = [f" {name}: {threads_in_words(one)}." for name, one in shown if one.threads_differ]
-    return (f" Not the same answers: {', '.join(apart)}." if apart else "") + "".join(threads)
+    unknown = [f"{point.label} ({name})" for name, one in shown for point in one.points if point.comm_share is None]
+    words = f" Not the same answers: {', '.join(apart)}." if apart else ""
+    words += f" Without bars at the right, since their devices cannot time it: {', '.join(unknown)}." if unknown else ""
+    return words + "".join(threads)
 
 
 def _draw(style: Style, shown: Sequence[Named]) -> Figure:
@@ -118,7 +121,9 @@ def _draw_shares(panel: Axes, one: Scaling) -> None:
     below = [0.0] * len(one.points)
     for name, (attribute, colour, hatch) in SHARES.items():
         of_all = [1.0 if attribute == "idle_share" else 1.0 - point.idle_share for point in one.points]
-        parts = [100 * getattr(point, attribute) * share for point, share in zip(one.points, of_all, strict=True)]
+        parts = [
+            100 * (getattr(point, attribute) or 0.0) * share for point, share in zip(one.points, of_all, strict=True)
+        ]
         panel.barh(places, parts, left=below, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5, label=name)
         below = [low + part for low, part in zip(below, parts, strict=True)]
     panel.set_yticks(places, [point.label for point in one.points])

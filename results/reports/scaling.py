@@ -32,7 +32,8 @@ class ScalingPoint:
         tokens_s: useful tokens of all processes over the slowest one's seconds.
         speed_up: how many times as fast as the run on fewest devices.
         efficiency: speed-up over how many times as many devices; 1 is perfect.
-        comm_share: communication's part of the decoding seconds, `wait_share` that of waiting for slower processes.
+        comm_share: communication's part of the decoding seconds, `wait_share` that of waiting for slower processes;
+            None where a device cannot time them.
         idle_share: the part of all groups' time in which one that was done had no problem left.
         num_different: compared answers whose tokens are not those of the run on fewest devices.
     """
@@ -47,14 +48,16 @@ class ScalingPoint:
     tokens_s: float
     speed_up: float
     efficiency: float
-    comm_share: float
-    wait_share: float
+    comm_share: float | None
+    wait_share: float | None
     idle_share: float
     num_different: int
 
     @property
-    def compute_share(self) -> float:
-        """What is left of the decoding seconds."""
+    def compute_share(self) -> float | None:
+        """What is left of the decoding seconds; None where that is not known."""
+        if self.comm_share is None or self.wait_share is None:
+            return None
         return max(1.0 - self.comm_share - self.wait_share, 0.0)
 
     @property
@@ -139,11 +142,19 @@ def _point(
         tokens_s=throughput(list(samples)) or 0.0,
         speed_up=times,
         efficiency=times / more,
-        comm_share=sum(one.time.comm_s for one in samples) / decoding if decoding else 0.0,
-        wait_share=sum(one.time.rank_wait_s for one in samples) / decoding if decoding else 0.0,
+        comm_share=_share([one.time.comm_s for one in samples], decoding),
+        wait_share=_share([one.time.rank_wait_s for one in samples], decoding),
         idle_share=max(1.0 - sum(one.time.total_s for one in samples) / whole, 0.0) if whole else 0.0,
         num_different=sum(a.token_ids != b.token_ids for a, b in zip(samples, base[1], strict=True)),
     )
+
+
+def _share(seconds: Sequence[float | None], of: float) -> float | None:
+    """Their sum's part of `of` seconds, None unless all are known."""
+    known = [one for one in seconds if one is not None]
+    if len(known) < len(seconds):
+        return None
+    return sum(known) / of if of else 0.0
 
 
 def scaling_table(one: Scaling) -> Table:
@@ -178,6 +189,7 @@ def _told(one: Scaling) -> list[str]:
         for point in one.points
         if point.num_different
     ]
+    told += [f"{point.label}: communication was not measured" for point in one.points if point.comm_share is None]
     slower = [point for point in one.points if point.devices > fewest.devices and point.speed_up < 1]
     told += [f"{point.label}: slower than {fewest.label}, {point.speed_up:.2f}x" for point in slower]
     return told + [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lopa_bench.results.metrics import METRICS, accuracy_by_cluster
 from lopa_bench.results.schema import SampleRecord, TimeLedger, TokenLedger, WorkLedger
 from lopa_bench.results.store import load_run
-from lopa_bench.results.summary import summarise
+from lopa_bench.results.summary import summarise, total_time
 from lopa_bench.results.upgrades import upgrade
 
 SHIPPED = Path(__file__).parents[2] / "docs" / "bundled-models"
@@ -132,6 +132,15 @@ def test_decode_speed_and_end_to_end_speed_are_two_figures(make_sample: Any) -> 
     sample = make_sample(useful=50, rounds=25, prefill_s=1.0, decode_s=1.0, comm_s=0.25)
     assert (value("tps_decode", sample), value("tps_e2e", sample)) == (50.0, 25.0)
     assert (value("latency_s", sample), value("round_s", sample), value("comm_share", sample)) == (2.0, 0.08, 0.25)
+
+
+def test_communication_that_was_not_measured_is_unknown_and_not_nothing(make_sample: Any) -> None:
+    unknown = make_sample("a", useful=5, rounds=5, decode_s=2.0, comm_s=None, rank_wait_s=None)
+    known = make_sample("b", useful=5, rounds=5, decode_s=2.0, comm_s=0.5, rank_wait_s=0.25)
+    assert value("comm_share", unknown) is None and value("rank_wait_share", unknown) is None
+    assert (value("comm_share", unknown, known), value("rank_wait_share", unknown, known)) == (0.25, 0.125)
+    assert total_time([unknown.time, known.time]).comm_s is None
+    assert total_time([known.time, known.time]).comm_s == 1.0
 
 
 def test_waiting_for_other_answers_is_latency_and_no_work(make_sample: Any) -> None:

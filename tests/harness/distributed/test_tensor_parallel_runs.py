@@ -83,7 +83,18 @@ def test_a_run_on_two_processes_makes_the_record_of_one(
     options = [word for name, value in spec.options.items() for word in ("--set", f"{name}={value}")]
     root = tmp_path / "two"
     words = ["run", "-t", "mini-maths", "-d", "lopa", "-m", str(spec.model), "-n", "3", "--warmup", "0", "--json"]
-    words += ["--threads", "1", "--runs-dir", str(root), "--devices", "2", "--tensor-parallel", "2", *options]
+    words += [
+        "--threads",
+        "1",
+        "--runs-dir",
+        str(root),
+        "--devices",
+        "2",
+        "--tensor-parallel",
+        "2",
+        "--trace",
+        *options,
+    ]
     assert launch(words, 2, TIMEOUT_S) == 0
     alone = run(spec).run
     assert alone is not None
@@ -91,8 +102,14 @@ def test_a_run_on_two_processes_makes_the_record_of_one(
     assert [one.token_ids for one in together.samples] == [one.token_ids for one in alone.samples]
     assert [one.work for one in together.samples] == [one.work for one in alone.samples]
     assert together.record.environment.groups == {"dp": 1, "bp": 1, "tp": 2}
-    # The sums are told as communication.
-    assert all(0 < one.time.comm_s <= one.time.decode_s for one in together.samples)
+    # The sums are told as communication and waiting, of each answer what its rounds come to.
+    rounds = {trace.id: trace.rounds for trace in together.traces()}
+    for one in together.samples:
+        comm_s, wait_s = one.time.comm_s, one.time.rank_wait_s
+        assert comm_s and wait_s is not None and 0 < comm_s + wait_s <= one.time.decode_s
+        assert sum(round.comm_s or 0.0 for round in rounds[one.id]) == pytest.approx(comm_s, abs=1e-9)
+        assert sum(round.wait_s or 0.0 for round in rounds[one.id]) == pytest.approx(wait_s, abs=1e-9)
+        assert all(round.comm_s and round.gathered_bytes is None for round in rounds[one.id])
     traffic: list[Any] = [one.extra["traffic"] for one in together.samples]
     assert all(one["network_bytes"] > 0 for one in traffic)
 
@@ -134,14 +151,18 @@ def test_the_plan_reckons_with_eight_bits(start: Callable[..., RunSpec]) -> None
 
 
 @pytest.mark.slow
-def test_eight_bits_cost_few_answers_of_the_bundled_model(start: Callable[..., RunSpec]) -> None:
-    def score(**asked: Any) -> float:
-        spec = start(model="bundled:d2f", decoder="d2f", limit=20, **asked)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("task", ["mini-maths", "mini-code"])
+def test_eight_bits_cost_few_answers_of_the_bundled_model(task: str, dtype: str, start: Callable[..., RunSpec]) -> None:
+    def right(**asked: Any) -> dict[str, bool]:
+        spec = start(task=task, model="bundled:d2f", decoder="d2f", limit=20, dtype=dtype, **asked)
         made = run(RunSpec(**{**vars(spec), "options": {}})).run
         assert made is not None
-        return sum(one.correct or 0.0 for one in made.samples) / len(made.samples)
+        return {one.id: bool(one.correct) for one in made.samples}
 
-    assert score(quantize="w8a8") >= score() - 0.15
+    plain, eight_bit = right(), right(quantize="w8a8")
+    assert sum(plain.values()) >= 15
+    assert sum(plain[name] and not eight_bit[name] for name in plain) <= 2
 
 
 @pytest.mark.parametrize(

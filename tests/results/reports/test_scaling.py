@@ -44,6 +44,15 @@ def test_a_slower_run_on_two_devices_is_0_8_times_as_fast(tmp_path: Path) -> Non
     assert "0.80" in told and "branches 2: slower than one device, 0.80x" in told
 
 
+def test_communication_that_was_not_measured_is_not_available(tmp_path: Path) -> None:
+    unknown = {"comm_s": None, "rank_wait_s": None}
+    answers = [one.model_copy(update={"time": one.time.model_copy(update=unknown)}) for one in times(6)]
+    [found] = scaling([on(tmp_path, times(6)), on(tmp_path, answers, tp=2)])
+    alone, two = found.points
+    assert (two.comm_share, two.wait_share, two.compute_share) == (None, None, None) and alone.compute_share == 1.0
+    assert "network 2: communication was not measured" in render(scaling_table(found))
+
+
 def test_processes_that_share_samples_count_by_the_slowest(tmp_path: Path) -> None:
     spread = [one.model_copy(update={"rank": index % 2}) for index, one in enumerate(times(8))]
     [found] = scaling([on(tmp_path, times(8)), on(tmp_path, spread, dp=2)])
