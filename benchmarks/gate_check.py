@@ -33,7 +33,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gate_faults import busy_machine, call, damaged, failing, lucky, more_rounds, slower, wrapped
+from gate_faults import busy_machine, call, damaged, elsewhere, failing, lucky, more_rounds, slower, wrapped
 
 from lopa_bench.cli.app import INTERRUPTED
 from lopa_bench.harness.demo import DECODERS, TASKS
@@ -49,6 +49,7 @@ from lopa_bench.results.tables import Column, Row, Table
 from lopa_bench.results.writer import create_run
 
 BOUNDS = ("--max-drop", "acc=1pt", "--tpf", "exact", "--forwards", "0%", "--tps", "15%")
+UNTIMED = BOUNDS[:-2]
 LOOSE = ("--max-drop", "acc=1pt", "--tpf", "2%", "--forwards", "2%", "--tps", "15%")
 SLOW_RUNS, ATTEMPTS = 3, 5
 CLEAN, BUSY = "clean repeat: check", "a busy machine"
@@ -201,8 +202,11 @@ class Cell:
         older = self.copied(record={"task": task.model_copy(update={"version": "0"})})
         self.check("another task version", 3, [older], "the task's version is 0")
         for what, change in (("device", {"device": "cuda", "device_name": "H200"}), ("dtype", {"dtype": "bfloat16"})):
-            elsewhere = self.copied(record={"environment": place.model_copy(update=change)})
-            self.check(f"another {what}", 3, [elsewhere], "tokens/s: ", list(change.values())[-1])
+            other = self.copied(record={"environment": place.model_copy(update=change)})
+            self.check(f"another {what}", 3, [other], "tokens/s: ", list(change.values())[-1])
+        processor = {"environment": place.model_copy(update={"device_name": "another processor"})}
+        for kind, due, became, says in elsewhere(sum(one.correct == 1 for one in self.first.samples)):
+            self.check(kind, due, [self.copied(became, processor)], *says, bounds=UNTIMED)
         code, _, err = call("check", "-b", str(self.root / "nowhere.json"), str(self.first.path))
         self.tried("no baseline yet", 3, code, err, "there is no baseline" in err and "baseline accept" in err)
         self.slow_down("slower within the band", 0, share=1 / 3, more=1.05, also=3)

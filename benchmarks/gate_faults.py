@@ -114,6 +114,37 @@ def busy_machine() -> Iterator[None]:
             other.wait()
 
 
+def lost(most: int) -> Callable[[SampleRecord], dict[str, Any]]:
+    """Other tokens and no score for the first `most` right answers, as a near tie or a broken decoder leaves them."""
+    count = itertools.count()
+
+    def change(one: SampleRecord) -> dict[str, Any]:
+        if not one.correct or next(count) >= most:
+            return {}
+        return {"correct": 0.0, "scores": dict.fromkeys(one.scores, 0.0), "token_ids": (*one.token_ids, 0)}
+
+    return change
+
+
+def scored_lower(one: SampleRecord) -> dict[str, Any]:
+    """The same tokens without a score."""
+    return {"correct": 0.0, "scores": dict.fromkeys(one.scores, 0.0)}
+
+
+def elsewhere(
+    num_problems: int,
+) -> Iterator[tuple[str, int, Callable[[SampleRecord], dict[str, Any]], tuple[str, ...]]]:
+    """Yield what became of answers on another processor, where rounding has a part: kind, exit due, change, words.
+
+    All lost are no pass; of six and more McNemar's test can say that they are no chance either.
+    """
+    collapse = 3 if num_problems < 6 else 1
+    yield "elsewhere: the same", 0, lambda one: {}, ()
+    yield "elsewhere: one lost", 0 if num_problems > 1 else 3, lost(1), ()
+    yield "elsewhere: all lost", collapse, lost(num_problems), ("accuracy: ", "McNemar p")
+    yield "elsewhere: scored lower", 1, scored_lower, ("accuracy: ", "it is the scoring that changed")
+
+
 def lucky(one: SampleRecord) -> dict[str, Any]:
     """What changes in a sample that is right now, in one round less and half the time."""
     fewer = {name: max(value - 1, 1) for name, value in one.work.model_dump().items()}

@@ -16,6 +16,7 @@ import pytest
 from lopa_bench.decoders.canvas import Canvas
 from lopa_bench.decoders.rounds import Round
 from lopa_bench.errors import DecodeError
+from lopa_bench.results.schema import SampleRecord
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -76,6 +77,26 @@ def test_the_second_answer_after_the_warm_up_fails(faults: ModuleType) -> None:
         assert len(list(wrapper(*reversed(answer())))) == 10
     with pytest.raises(DecodeError, match="injected"):
         list(wrapper(*reversed(answer())))
+
+
+def test_answers_are_lost_with_their_tokens_or_by_their_score_alone(faults: ModuleType) -> None:
+    answers = [SampleRecord(id=str(index), token_ids=(1, 2), correct=score) for index, score in enumerate((0, 1, 1, 1))]
+
+    def became(change: Any) -> list[tuple[float | None, bool]]:
+        after = [one.model_copy(update=change(one)) for one in answers]
+        return [(one.correct, one.token_ids == (1, 2)) for one in after]
+
+    assert became(faults.lost(2)) == [(0, True), (0, False), (0, False), (1, True)]
+    assert became(faults.scored_lower) == [(0, True)] * 4
+
+
+@pytest.mark.parametrize(("num_right", "code"), [(4, 3), (5, 3), (6, 1), (8, 1)])
+def test_that_all_answers_are_lost_elsewhere_is_due_to_be_no_pass(
+    faults: ModuleType, num_right: int, code: int
+) -> None:
+    due = {kind: due for kind, due, *_ in faults.elsewhere(num_right)}
+    assert due["elsewhere: all lost"] == code and due["elsewhere: one lost"] == 0
+    assert due["elsewhere: scored lower"] == 1 and due["elsewhere: the same"] == 0
 
 
 def test_a_decoder_is_itself_again_afterwards(faults: ModuleType) -> None:
