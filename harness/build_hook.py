@@ -1,4 +1,4 @@
-"""The build step that adds two files to what setuptools builds: see `BuildPy`."""
+"""The build steps that add files to what setuptools builds: see `BuildPy` and `Sdist`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 from setuptools.command.build_py import build_py  # type: ignore[import-untyped]
+from setuptools.command.sdist import sdist  # type: ignore[import-untyped]
 
+ROOT = Path(__file__).resolve().parent.parent
 PTH = "lopa_bench_lm_eval.pth"
 # Nothing of Python may fail to start because of this line, whatever state the installation is in.
 LINE = (
@@ -30,13 +32,24 @@ class BuildPy(build_py):
         folder = self.get_finalized_command("install").install_lib if self.editable_mode else self.build_lib
         (Path(folder) / PTH).write_text(LINE, encoding="utf-8")
         if not self.editable_mode:
-            write_commit(Path(__file__).resolve().parent.parent, Path(self.build_lib) / "lopa_bench" / "harness")
+            write_commit(ROOT, Path(self.build_lib) / "lopa_bench" / "harness")
+
+
+class Sdist(sdist):
+    """Setuptools' own step, and the commit in the archive, from which wheels are built without git."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Gather the archive's files in `base_dir`, then write the commit there."""
+        super().make_release_tree(base_dir, files)
+        write_commit(ROOT, Path(base_dir) / "harness")
 
 
 def write_commit(root: Path, folder: Path) -> None:
-    """Write into `folder` which commit the tree at `root` is of, and warn where git does not say."""
+    """Write into `folder` which commit the tree at `root` is of, and warn where neither git nor the tree says."""
     source_state = _source_state()
     state = source_state.ask_git(root)
+    if state[0] is None:  # an archive says what it was packed from
+        state = source_state.read_state(root / "harness" / source_state.BUILT_FROM)
     if state[0] is None:
         logging.getLogger(__name__).warning("built without git: runs of this installation will name no commit")
     source_state.write_state(folder / source_state.BUILT_FROM, state)

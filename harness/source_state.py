@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 BUILT_FROM = "built_from.json"
-"""The file of a wheel, beside this one, that says what it was built from; a source tree has none."""
+"""The file of a wheel or source archive, beside this one, that says what it was built from; a checkout has none."""
 
 
 def git_state() -> tuple[str | None, bool | None]:
