@@ -130,7 +130,8 @@ def series_of(groups: Sequence[Group], runs_dir: Path) -> tuple[list[Series], li
     found: list[Series] = []
     lines: list[str] = []
     for group in groups:
-        for entries in _alike(group):
+        alike = _alike(group)
+        for entries in (one for one in alike if not _tells_of_places(one, alike)):
             base = _base(entries, group)
             steps = [one for one in entries if base is not None and (one.branches or 1) > (base.branches or 1)]
             if base is None:
@@ -152,6 +153,15 @@ def _alike(group: Group) -> list[list[Entry]]:
         else:
             own.append(entry)
     return found
+
+
+def _tells_of_places(entries: Sequence[Entry], alike: Sequence[Sequence[Entry]]) -> bool:
+    """Tell whether all of a series are runs of a longer one made again, on other devices or on more of them.
+
+    They are for the speed-up over devices; of branches they say nothing new.
+    """
+    longer = [one for series in alike if len(series) > len(entries) for one in series]
+    return all(any(not _differ_in(one.record, entry.record) for one in longer) for entry in entries)
 
 
 def _is_alike(one: RunRecord, other: RunRecord) -> bool:

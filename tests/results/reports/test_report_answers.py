@@ -185,6 +185,15 @@ def test_a_base_decoder_with_the_same_settings_stands_in_for_one_branch(tmp_path
     assert series_of(groups_of(runs), tmp_path)[0] == []
 
 
+def test_a_run_made_again_on_more_devices_is_no_series_of_branches(tmp_path: Path) -> None:
+    two = {"world_size": 2, "num_devices": 2, "groups": {"bp": 2}}
+    runs = [lopa(tmp_path, 1), lopa(tmp_path, 4), lopa(tmp_path, 8), lopa(tmp_path, 8, place=two)]
+    [series], lines = series_of(groups_of(runs), tmp_path)
+    assert [step.branches for step in series.steps] == [4, 8] and series.steps[1].entry.ref == "R3" and lines == []
+    found, _ = series_of(groups_of([*runs, lopa(tmp_path, 2, place=two)]), tmp_path)
+    assert len(found) == 2  # of k = 2 the others tell nothing
+
+
 def test_other_thresholds_and_seeds_are_series_of_their_own(tmp_path: Path) -> None:
     runs = [lopa(tmp_path, k, tau=tau) for tau in (0.8, 0.9) for k in (1, 4)]
     found, _ = series_of(groups_of(runs), tmp_path)
