@@ -217,6 +217,7 @@ def flat_row(outcome: Outcome) -> dict[str, Value]:
         "lost": outcome.flips.lost,
         "both_wrong": outcome.flips.both_wrong,
         "p_value": None if outcome.is_withheld else outcome.flips.p_value,
+        "accuracy_noise": outcome.accuracy_noise,
     }
     for change in outcome.changes:
         interval = change.interval

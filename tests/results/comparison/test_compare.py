@@ -145,6 +145,8 @@ def test_a_change_that_equal_runs_show_too_is_none(accuracies: tuple[float, ...]
     found = compare(side(), side(samples([0.0] * 8 + [1.0] * 8 + [0.0] * 4), name="0002-b"), noise=noise)
     assert change(found, "accuracy").change == pytest.approx(-0.4) and found.flips.p_value < 0.05
     assert (found.verdict, change(found, "accuracy").remark) == (verdict, remark)
+    spread = max(accuracies) - min(accuracies) if accuracies else None
+    assert document([found])["pairs"][0]["accuracy_noise"] == spread
 
 
 def test_settings_that_ought_not_to_matter_count_as_equal_where_one_of_them_differs() -> None:
