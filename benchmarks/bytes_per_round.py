@@ -24,6 +24,7 @@ import torch.distributed as dist
 
 from lopa_bench.decoders.communication import BranchGroup, Exchange
 from lopa_bench.decoders.registry import create
+from lopa_bench.harness.distributed.beats import Beat
 from lopa_bench.harness.distributed.collectives import TorchCommunicator
 from lopa_bench.models.language_model import LanguageModel
 from lopa_bench.models.network import Transformer
@@ -59,7 +60,7 @@ def work(
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     store = dist.FileStore(file, size)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(minutes=10))
-    communicator = TorchCommunicator(dist.group.WORLD, torch.device("cpu"))
+    communicator = TorchCommunicator(dist.group.WORLD, torch.device("cpu"), Beat(rank, {}))
     decoder = create("lopa", model, OPTIONS)
     decoder.group = BranchGroup(communicator)
     communicator.start()

@@ -15,7 +15,8 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,13 +37,17 @@ VERDICT = "verdict"
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a rank last wrote: `is_busy` while rounds must follow each other, `operation` what it was about."""
+    """What a rank last wrote: `is_busy` while rounds must follow each other, `operation` what it was about.
+
+    `collectives` counts those that it has begun: of ranks that hold a network together all begin as many.
+    """
 
     count: int = 0
     is_busy: bool = False
     sample: str = ""
     round: int = -1
     operation: str = STARTING
+    collectives: int = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -52,6 +57,9 @@ class Sign:
     def __str__(self) -> str:
         what = self.sample if self.sample == WARM_UP else f"answer {self.sample}"
         return f"{what}, round {self.round}, {self.operation}" if self.sample else self.operation
+
+
+FIELDS = tuple(field.name for field in dataclass_fields(Sign))
 
 
 class Beat:
@@ -66,6 +74,7 @@ class Beat:
     of_this_process: ClassVar[Beat | None] = None
 
     def __init__(self, rank: int, environment: Mapping[str, str] = os.environ, group_size: int = 0) -> None:
+        self.rank = rank
         folder = environment.get(FOLDER)
         self._descriptor = None
         if folder:
@@ -73,6 +82,7 @@ class Beat:
             group_file(Path(folder), rank).write_text(str(group_size))
         self.sign = Sign()
         self._sample, self._round, self._may_be_long = "", -1, False
+        self._num_collectives = 0
         Beat.of_this_process = self
 
     def begin(self, sample: str, *, may_be_long: bool = False) -> None:
@@ -90,13 +100,19 @@ class Beat:
         self._sample, self._round = "", -1
         self.tell(work)
 
+    def collective(self, operation: str) -> None:
+        """A collective begins; they are counted, so that who did not come to one is seen among those who did."""
+        self._num_collectives += 1
+        self.tell(operation)
+
     def tell(self, operation: str) -> None:
         """Write down what comes now."""
         is_busy = bool(self._sample) and not self._may_be_long
-        self.sign = Sign(self.sign.count + 1, is_busy, self._sample[:80], self._round, operation)
+        self.sign = Sign(self.sign.count + 1, is_busy, self._sample[:80], self._round, operation, self._num_collectives)
         if self._descriptor is None:
             return
-        os.pwrite(self._descriptor, json.dumps(astuple(self.sign)).encode().ljust(WIDTH)[:WIDTH], 0)
+        fields = [getattr(self.sign, name) for name in FIELDS]  # astuple takes three times as long, twice a collective
+        os.pwrite(self._descriptor, json.dumps(fields).encode().ljust(WIDTH)[:WIDTH], 0)
 
 
 def own_place() -> str:

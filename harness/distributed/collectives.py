@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lopa_bench.decoders.communication import Exchange
 from lopa_bench.errors import CommunicationError
+from lopa_bench.harness.distributed.beats import COMPUTING, Beat
 from lopa_bench.harness.distributed.meeting import reason_of
 
 # The name since torch 2.13; the old one warns there and is all that there was before.
@@ -30,18 +31,15 @@ class TorchCommunicator:
     Args:
         group: the processes.
         device: where their tensors are.
-        tell: hears the name of every collective before it begins and `computing` after it.
+        beat: hears the name of every collective before it begins, and that computing goes on after it.
     """
 
-    def __init__(
-        self, group: dist.ProcessGroup, device: torch.device, tell: Callable[[str], None] = lambda operation: None
-    ) -> None:
+    def __init__(self, group: dist.ProcessGroup, device: torch.device, beat: Beat) -> None:
         self.group = group
         self.device = device
         self.rank = dist.get_rank(group)
         self.size = dist.get_world_size(group)
-        self._world_rank = dist.get_rank()
-        self._tell = tell
+        self._beat = beat
         self._exchanges: list[Exchange] = []
         self._last_s = 0.0
 
@@ -92,25 +90,31 @@ class TorchCommunicator:
 
     @contextmanager
     def _named(self, operation: str) -> Iterator[None]:
-        who = f"rank {self._world_rank}"
-        with guarded(operation, who, f"{who}, round {len(self._exchanges)}: {operation} among {self.size} ranks"):
-            self._tell(operation)
+        with told_to(self._beat, operation, f"{operation} among {self.size} ranks"):
             yield
-        self._tell("computing")
 
 
 @contextmanager
-def guarded(operation: str, who: str, call: str) -> Iterator[None]:
-    """Carry out a collective; `who` and `call` name the process and the call in what is said when it fails.
+def told_to(beat: Beat, operation: str, call: str) -> Iterator[None]:
+    """Carry out a collective, whose beginning and end this process's beat hears of.
+
+    Args:
+        beat: knows the process and the round that it is in.
+        operation: the collective's name in signs of life.
+        call: the same in what is said when it fails.
 
     Raises:
         CommunicationError: it failed, or was called off the main thread.
     """
+    who = f"rank {beat.rank}"
     if threading.current_thread() is not threading.main_thread():
         raise CommunicationError(f"{who}: {operation} was called off the main thread, where it would hang")
+    beat.collective(operation)
     begin = time.perf_counter()
     try:
         yield
     except (RuntimeError, ValueError) as problem:
         seconds = time.perf_counter() - begin
-        raise CommunicationError(f"{call} failed after {seconds:.0f} s: {reason_of(problem)}") from problem
+        where = who if beat.sign.round < 0 else f"{who}, round {beat.sign.round}"
+        raise CommunicationError(f"{where}: {call} failed after {seconds:.0f} s: {reason_of(problem)}") from problem
+    beat.tell(COMPUTING)

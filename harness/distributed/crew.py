@@ -45,7 +45,7 @@ class Crew:
         self.tensors = tensor_group(world)
         everyone = dist.group.WORLD
         assert everyone is not None
-        self._all = TorchCommunicator(everyone, torch.device(world.device), world.beat.tell)
+        self._all = TorchCommunicator(everyone, torch.device(world.device), world.beat)
 
     @property
     def is_first(self) -> bool:

@@ -253,7 +253,7 @@ def branch_group(world: World, cache_protocol: str) -> BranchGroup | None:
     check_protocol(cache_protocol)
     if world.shape.branch == 1:
         return None
-    communicator = TorchCommunicator(world.group("bp"), torch.device(world.device), world.beat.tell)
+    communicator = TorchCommunicator(world.group("bp"), torch.device(world.device), world.beat)
     return BranchGroup(communicator, cache_protocol)
 
 
@@ -261,7 +261,7 @@ def tensor_group(world: World) -> TorchTensorGroup | None:
     """What holds a network together with the others of the world; None where each has it whole."""
     from lopa_bench.harness.distributed.tensor_group import TorchTensorGroup
 
-    return TorchTensorGroup(world.group("tp")) if world.shape.tensor > 1 else None
+    return TorchTensorGroup(world.group("tp"), world.device, world.beat) if world.shape.tensor > 1 else None
 
 
 def check_protocol(name: str) -> None:

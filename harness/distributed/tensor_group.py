@@ -10,8 +10,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lopa_bench.errors import CommunicationError
+from lopa_bench.harness.distributed.beats import Beat
 from lopa_bench.harness.distributed.call_times import CallMeter, RoundTimes, moments_of
-from lopa_bench.harness.distributed.collectives import gather_single, guarded
+from lopa_bench.harness.distributed.collectives import gather_single, told_to
 
 
 class TorchTensorGroup:
@@ -22,13 +23,15 @@ class TorchTensorGroup:
     Args:
         group: the processes.
         device: where their tensors are, such as `cuda:1`.
+        beat: hears the name of every call before it begins, and that computing goes on after it.
     """
 
-    def __init__(self, group: dist.ProcessGroup, device: str = "cpu") -> None:
+    def __init__(self, group: dist.ProcessGroup, device: str, beat: Beat) -> None:
         self.group = group
         self.rank = dist.get_rank(group)
         self.size = dist.get_world_size(group)
         self._device = device
+        self._beat = beat
         self._moments = moments_of(device)
         self._meters: list[CallMeter] = []
         self._num_calls = 0
@@ -102,7 +105,7 @@ class TorchTensorGroup:
 
     @contextmanager
     def _named(self, operation: str) -> Iterator[None]:
-        who = f"rank {self.rank} of the network"
-        with guarded(operation, who, f"{who}: {operation} number {self._num_calls + 1} of {self.size} ranks"):
-            yield
         self._num_calls += 1
+        name = f"{operation} of the network"
+        with told_to(self._beat, name, f"{name}, number {self._num_calls}, among {self.size} ranks"):
+            yield

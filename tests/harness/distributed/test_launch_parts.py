@@ -9,9 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,8 +130,8 @@ def test_the_one_that_computes_is_to_blame_and_not_those_that_wait_for_it() -> N
 def test_of_those_that_wait_the_one_that_is_behind_is_to_blame() -> None:
     ranks = Ranks(3)
     for rank, collectives in ((0, 8), (1, 7), (2, 8)):
-        sign = SimpleNamespace(**asdict(Sign(1, True, "a", 3, "all_reduce")), is_waiting=True, collectives=collectives)
-        ranks.looks[rank] = Look(sign)  # type: ignore[arg-type]
+        sign = Sign(1, True, "a", 3, "all_reduce", collectives)
+        ranks.looks[rank] = Look(sign)
     assert str(ranks.after(10)).startswith("rank 1 of 3 gave no sign")
 
 
@@ -261,13 +260,15 @@ def test_a_rank_that_its_library_aborted_is_to_blame_only_where_nobody_else_is(t
 def alone(tmp_path: Path) -> Iterator[TorchCommunicator]:
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    yield TorchCommunicator(dist.group.WORLD, torch.device("cpu"))
+    yield TorchCommunicator(dist.group.WORLD, torch.device("cpu"), beat(tmp_path, 0))
     dist.destroy_process_group()
 
 
-def test_collectives_are_counted_and_timed_by_round(alone: TorchCommunicator) -> None:
+def test_collectives_are_counted_and_timed_by_round(
+    alone: TorchCommunicator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     told: list[str] = []
-    alone._tell = told.append
+    monkeypatch.setattr(alone._beat, "tell", told.append)
     alone.start()
     for _ in range(2):
         rows = alone.all_gather(torch.ones(3, 5))
@@ -278,6 +279,9 @@ def test_collectives_are_counted_and_timed_by_round(alone: TorchCommunicator) ->
     assert (first.sent_bytes, second.sent_bytes) == (0, 28)
     assert first.comm_s > 0 and first.wait_s == 0
     assert told[:4] == ["all_gather", "computing"] * 2 and "broadcast" in told
+    monkeypatch.undo()
+    alone._beat.tell(COMPUTING)
+    assert last_sign(tmp_path, 0).collectives == 4  # the last settles the one before it
 
 
 def test_waiting_is_what_a_gather_took_longer_than_on_the_last_to_come(alone: TorchCommunicator) -> None:
@@ -311,11 +315,18 @@ def test_a_failed_collective_names_rank_round_and_operation(
         raise RuntimeError("Connection closed by peer\nand much more")
 
     alone.start()
-    alone.all_gather(torch.ones(1))
+    alone._beat.begin("a")
     monkeypatch.setattr(dist, "broadcast", broken)
-    with pytest.raises(CommunicationError) as failed:
+    for index in range(2):
+        alone.all_gather(torch.ones(1))
+        with pytest.raises(CommunicationError) as failed:
+            alone.broadcast(torch.ones(1), 0)
+        why = "broadcast among 1 ranks failed after 0 s: Connection closed by peer"
+        assert str(failed.value) == f"rank 0, round {index}: {why}"
+        alone._beat.round_ended(index)
+    alone._beat.end()
+    with pytest.raises(CommunicationError, match=r"^rank 0: broadcast among 1 ranks failed"):
         alone.broadcast(torch.ones(1), 0)
-    assert str(failed.value) == "rank 0, round 1: broadcast among 1 ranks failed after 0 s: Connection closed by peer"
 
 
 def test_shards_are_read_as_they_grow_and_taken_over_after_a_kill(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from lopa_bench.decoders.communication import Exchange
 from lopa_bench.errors import CommunicationError
 from lopa_bench.harness.distributed import call_times
+from lopa_bench.harness.distributed.beats import FOLDER, Beat, Sign, last_sign
 from lopa_bench.harness.distributed.call_times import CallMeter, HostMoments, RoundTimes, moments_of
 from lopa_bench.harness.distributed.tensor_group import TorchTensorGroup
 from lopa_bench.harness.distributed.traffic import Traffic
@@ -122,7 +123,7 @@ def alone(tmp_path: Path) -> Iterator[TorchTensorGroup]:
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     assert dist.group.WORLD is not None
-    yield TorchTensorGroup(dist.group.WORLD)
+    yield TorchTensorGroup(dist.group.WORLD, "cpu", Beat(0, {FOLDER: str(tmp_path)}))
     dist.destroy_process_group()
 
 
@@ -139,6 +140,43 @@ def test_every_answer_in_the_making_hears_of_a_call(alone: TorchTensorGroup) -> 
     assert times is not None and [one.comm_s > 0 for one in times] == [True, True]
     assert all(one.wait_s == 0 for one in times)
     assert alone.finish(alone.start()) == [RoundTimes()]
+
+
+def test_a_call_of_the_network_is_a_sign_of_life_under_its_own_name(
+    alone: TorchTensorGroup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Sign] = []
+
+    def during(*_: object, **__: object) -> None:
+        seen.append(last_sign(tmp_path, 0))
+
+    monkeypatch.setattr(dist, "all_reduce", during)
+    alone._beat.begin("a")
+    for _ in range(2):
+        alone.all_reduce(torch.ones(1))
+        seen.append(last_sign(tmp_path, 0))
+    assert [str(one) for one in seen] == [
+        "answer a, round 0, all_reduce of the network",
+        "answer a, round 0, computing",
+    ] * 2
+    assert [one.is_waiting for one in seen] == [True, False] * 2
+    assert [one.collectives for one in seen] == [1, 1, 2, 2]
+
+
+def test_a_failed_call_of_the_network_names_rank_round_and_operation(
+    alone: TorchTensorGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("Connection closed by peer\nand much more")
+
+    alone._beat.begin("a")
+    alone.all_gather(torch.ones(1))
+    alone._beat.round_ended(0)
+    monkeypatch.setattr(dist, "all_reduce", broken)
+    with pytest.raises(CommunicationError) as failed:
+        alone.all_reduce(torch.ones(1))
+    call = "all_reduce of the network, number 2, among 1 ranks"
+    assert str(failed.value) == f"rank 0, round 1: {call} failed after 0 s: Connection closed by peer"
 
 
 def test_processes_that_made_different_calls_went_apart(
