@@ -39,7 +39,9 @@ def test_seven_problems_with_a_dual_cache_make_the_record_of_one_process(
         "--runs-dir",
         str(tmp_path / "many"),
     ]
-    subprocess.run([sys.executable, "-m", "lopa_bench.cli.app", *words, *options], check=True, capture_output=True)
+    program = [sys.executable, "-m", "lopa_bench.cli.app"]
+    done = subprocess.run([*program, *words, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     [together] = list_runs(tmp_path / "many")
     alone = run(spec).run
     assert alone is not None and len(alone.samples) == 7
