@@ -78,7 +78,7 @@ def choice_lines(found: Frontier, within: float) -> Iterator[str]:
     side = "above" if lost < 0 else "below"
     digits = metric_column(found.metric.id).digits
     yield (
-        f"on the other {choice.num_report} problems: accuracy {100 * accuracy:.1f} %"
+        f"on the other half (n = {choice.num_report}): accuracy {100 * accuracy:.1f} %"
         f"{_bounds(choice.accuracy_interval, 100, 1)}, {abs(lost):.1f} points {side} it; {found.metric.title} "
         f"{speed:.{digits}f}{_bounds(choice.speed_interval, 1, digits or 0)} against "
         f"{choice.reported_reference[0]:.{digits}f}"
