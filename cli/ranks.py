@@ -6,13 +6,14 @@ import errno
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import typer
 
-from lopa_bench.errors import LopaBenchError, Stopped
+from lopa_bench.errors import CommunicationError, LopaBenchError, Stopped
 
 FAILED = 1
 
@@ -24,18 +25,23 @@ def speaks() -> bool:
 
 @contextmanager
 def as_rank() -> Iterator[None]:
-    """Run the body as a rank of our own launcher; anywhere else, as under torchrun, change nothing.
+    """Run the body as a rank of our own launcher; under torchrun let errors name the rank; alone change nothing.
 
     What goes wrong is left for the launcher to tell, which hears of all ranks and knows the cause; a fault of the
     program leaves its traceback in a file beside it. A signal to terminate ends a rank at once.
 
     Raises:
         typer.Exit: with the error's exit code, nothing said.
+        ConfigError: this is one of several tasks of Slurm that know nothing of each other.
+        CommunicationError: under torchrun, a fault of the program; says on which rank and where.
     """
     from lopa_bench.harness.distributed.beats import FOLDER, READER_LEFT, VERDICT, die_with_parent, write_ending
+    from lopa_bench.harness.distributed.place import check_not_one_of_many
 
     if FOLDER not in os.environ:
-        yield
+        check_not_one_of_many()
+        with _named() if "RANK" in os.environ and "WORLD_SIZE" in os.environ else nullcontext():
+            yield
         return
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent()
@@ -63,6 +69,31 @@ def as_rank() -> Iterator[None]:
         first_line = str(error).partition("\n")[0]
         write_ending(type(error).__name__, f"{type(error).__name__}: {first_line} (traceback: {file})", FAILED)
         _leave(FAILED)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Let a rank that no launcher of ours looks after say which one it is and where it failed, in one sentence."""
+    from lopa_bench.harness.distributed.beats import own_place
+
+    rank = f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} failed"
+    try:
+        yield
+    except CommunicationError as error:
+        if str(error).startswith("rank "):
+            raise
+        raise CommunicationError(f"{rank} ({own_place() or 'starting'}): {error}") from error
+    except (LopaBenchError, typer.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and is_full_output(error):
+            raise
+        with tempfile.NamedTemporaryFile("w", prefix="lopa-bench-", suffix=".traceback", delete=False) as stream:
+            traceback.print_exc(file=stream)
+        first_line = str(error).partition("\n")[0]
+        raise CommunicationError(
+            f"{rank} ({own_place() or 'starting'}): {type(error).__name__}: {first_line} (traceback: {stream.name})"
+        ) from error
 
 
 def _leave(code: int) -> None:

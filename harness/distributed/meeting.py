@@ -83,10 +83,14 @@ def check_all_there(store: Store) -> None:
         raise CommunicationError(bytes(store.get(LEFT)).decode(errors="replace"))
 
 
-def tell_left(store: Store, rank: int, problem: BaseException) -> None:
-    """Tell all others, unless one told before, that this process fails; where the store is gone they know already."""
+def tell_left(store: Store, rank: int, problem: BaseException, place: str = "") -> None:
+    """Tell all others, unless one told before, that this process fails and where it was in its work.
+
+    Where the store is gone they know already.
+    """
     reason = str(problem).partition("\n")[0]
-    words = f"rank {rank} has left: {type(problem).__name__}{': ' if reason else ''}{reason}"
+    who = f"rank {rank} has left ({place})" if place else f"rank {rank} has left"
+    words = f"{who}: {type(problem).__name__}{': ' if reason else ''}{reason}"
     with suppress(RuntimeError):
         if not store.check([LEFT]):
             store.set(LEFT, words)

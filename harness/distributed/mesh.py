@@ -15,6 +15,7 @@ from lopa_bench.decoders.communication import CACHE_PROTOCOLS, BranchGroup
 from lopa_bench.errors import CommunicationError, ConfigError
 from lopa_bench.harness.distributed.backends import BACKENDS
 from lopa_bench.harness.distributed.beats import Beat
+from lopa_bench.harness.distributed.lookout import looked_after
 from lopa_bench.harness.distributed.meeting import reason_of, tell_left, wait_for, within
 from lopa_bench.harness.distributed.place import check_meeting_point
 
@@ -233,9 +234,10 @@ def joined(shape: MeshShape, device_type: str, timeout_s: float) -> Iterator[Wor
 
     world = join(shape, device_type, timeout_s)
     try:
-        yield world
+        with looked_after(world):
+            yield world
     except BaseException as problem:
-        tell_left(world.store, world.rank, problem)
+        tell_left(world.store, world.rank, problem, str(world.beat.sign))
         raise
     dist.destroy_process_group()
 

@@ -29,6 +29,27 @@ def world_of(environment: Mapping[str, str] = os.environ) -> int | None:
     return size
 
 
+def check_not_one_of_many(environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse a task of a bare `srun`: each would be a whole run of its own.
+
+    A step tells its tasks how many they are (SLURM_STEP_NUM_TASKS); a batch script, which is one process, only knows
+    how many tasks the job may have.
+
+    Raises:
+        ConfigError: it is one of several tasks, and nothing makes a job of them.
+    """
+    if "SLURM_PROCID" not in environment or world_of(environment) is not None:
+        return
+    is_script = environment.get("ENVIRONMENT") == "BATCH"
+    count = environment.get("SLURM_STEP_NUM_TASKS", "1" if is_script else environment.get("SLURM_NTASKS", "1"))
+    if count.isdecimal() and int(count) > 1:
+        raise ConfigError(
+            f"this is task {environment['SLURM_PROCID']} of {count} that srun started, and each would make the whole "
+            "run: start one task a machine and torchrun in it (docs/distributed.md), or --devices on one machine, or "
+            "unset SLURM_PROCID to run alone"
+        )
+
+
 def _variable(environment: Mapping[str, str], name: str, allowed: range) -> int:
     """A number that a launcher gives."""
     value = environment[name]

@@ -42,6 +42,7 @@ class Watch:
         quiet_s: how long is too long at any other time.
         group_size: how many ranks, one after the other, make the same answers; asked when somebody is to be blamed.
         still_s: how long a process may stand still where no answer is in the making, if longer than `timeout_s`.
+        seen_late_s: how long one has stood still already when it is seen to.
         stood_still: what a process is said to have done then.
         clock: seconds that never go back.
     """
@@ -55,6 +56,7 @@ class Watch:
         *,
         group_size: Callable[[], int] | None = None,
         still_s: float = 0.0,
+        seen_late_s: float = 0.0,
         stood_still: str = "was stopped",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,7 +64,7 @@ class Watch:
         self.limit_s = timeout_s + MARGIN_S
         self.quiet_s, self.still_s = max(quiet_s, self.limit_s), max(still_s, self.limit_s)
         self._group_size = group_size or (lambda: size)
-        self._stood_still, self._clock = stood_still, clock
+        self._stood_still, self._seen_late_s, self._clock = stood_still, seen_late_s, clock
         self._last, self._now, self._next = clock(), 0.0, 0.0
         self._looks = {rank: Look(Sign(-1)) for rank in range(size)}
         self._seen = dict.fromkeys(range(size), 0.0)
@@ -107,7 +109,7 @@ class Watch:
         sign, is_stopped = self._looks[rank].sign, rank in self._stopped
         how = self._stood_still if is_stopped else "gave no sign"
         option = "--comm-timeout" if is_stopped or sign.is_busy else QUIET
-        seconds = self._stopped_s(rank) if is_stopped else self._silent_s(rank)
+        seconds = self._stopped_s(rank) + self._seen_late_s if is_stopped else self._silent_s(rank)
         return f"rank {rank} of {self.size} {how} for {seconds:.0f} s ({sign}); a longer wait is allowed by {option}"
 
     def _look_at(self, rank: int) -> None:
