@@ -234,8 +234,9 @@ def exchanges_of(network: Transformer, num_rows: int) -> list[Exchange]:
     found = [Exchange(True, shape, network.embed.weight.dtype)]
     for layer in network.layers:
         assert isinstance(layer, Layer)
-        for projection in (layer.attention.o_proj, layer.mlp.down_proj):
-            if getattr(projection, "gathers_scales", False):
+        projections: list[Any] = [layer.attention.o_proj, layer.mlp.down_proj]
+        for projection in projections:
+            if projection.gathers_scales:
                 found.append(Exchange(False, (num_rows, 1), torch.float32))
             found.append(Exchange(True, shape, projection.sum_dtype))
     return found
