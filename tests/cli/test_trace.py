@@ -47,7 +47,9 @@ def test_one_answer_in_every_form(call: Any, small: list[str]) -> None:
     code, out, _ = call("trace", "last", "--sample", "1", "--json")
     held = json.loads(out)
     assert (held["trace"]["id"], held["trace"]["rounds"][-1]["num_slots"]) == ("mini-maths-0001", 16)
-    assert call("trace", "last", "--csv")[1].startswith("round,filled,forced,open,branches,won,score,margin,gain,text\n")
+    assert call("trace", "last", "--csv")[1].startswith(
+        "round,filled,forced,open,branches,won,score,margin,gain,text\n"
+    )
     code, out, err = call("trace", "last", "--html", "deep/page.html", "--figure", "a.png", "--figure", "a.pdf")
     assert (code, out) == (0, "")
     assert all(Path(name).stat().st_size > 5000 for name in ("deep/page.html", "a.png", "a.pdf"))
