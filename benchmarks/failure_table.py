@@ -4,8 +4,8 @@ Promises: the job ends within --comm-timeout + 5 seconds of the fault with one s
 operation; a rank that gives no sign while it reads its weights or judges ends it within LOPA_BENCH_QUIET_S + 5 seconds
 and is named with what it was about; no process is left; answers that were finished are stored; the same command, with
 another number of processes, completes the run and it comes out as an undisturbed one. What concerns one answer only
-(memory, NaN) costs that answer on all processes; memory that fails where the others cannot be told ends the job without
-waiting for --comm-timeout.
+(memory, NaN) costs that answer on all processes; slow reading or judging costs nothing; memory that fails where the
+others cannot be told ends the job without waiting for --comm-timeout.
 
     python benchmarks/failure_table.py --times 10
 """
@@ -49,7 +49,7 @@ class Fault:
     @property
     def is_of_one_answer(self) -> bool:
         """Whether the run goes on after it."""
-        return self.kind in ("nan", "memory", "memory-scores")
+        return self.kind in ("nan", "memory", "memory-scores", "slow")
 
     @property
     def is_quiet(self) -> bool:
@@ -84,6 +84,7 @@ FAULTS = (
     Fault("sleep", 1, call=4, tensor=2, warmup=1), Fault("loop", 1, "d2f", call=4, warmup=1),
     *(Fault("sleep", 1, decoder, call=WEIGHTS) for decoder in ("lopa", "d2f")), Fault("stop", 1, call=WEIGHTS),
     Fault("sleep", 0, call=JUDGING), Fault("sleep", 1, "d2f", call=JUDGING),
+    Fault("slow", 0, call=JUDGING), Fault("slow", 1, "d2f", call=JUDGING), Fault("slow", 1, call=WEIGHTS),
 )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def trial(fault: Fault, folder: Path, resume_with: int | None = None) -> Outcome
     if left := [file.stem for file in folder.glob("*.pid") if _is_alive(int(file.read_text()))]:
         broken.append(f"ranks {', '.join(left)} are left")
     [run] = list_runs(root)
-    broken += _of_one_answer(code, run) if fault.is_of_one_answer else _of_all(fault, code, sentence, run)
+    broken += _of_one_answer(fault, code, run) if fault.is_of_one_answer else _of_all(fault, code, sentence, run)
     if resume_with is not None:
         broken += _resumed(fault, root, resume_with)
     return Outcome(ended - began, code, sentence, tuple(broken))
@@ -208,9 +209,10 @@ def _to_be_named(fault: Fault) -> list[str]:
     return [rank, "warm-up, round " if fault.warmup else "answer mini-maths-", ", round ", ", computing"]
 
 
-def _of_one_answer(code: int, run: StoredRun) -> list[str]:
+def _of_one_answer(fault: Fault, code: int, run: StoredRun) -> list[str]:
     failed = [sample.why for sample in run.samples if sample.status == "error"]
-    if code != 1 or len(run.samples) != NUM_SAMPLES or len(failed) != 1:
+    expected = 0 if fault.kind == "slow" else 1
+    if code != expected or len(run.samples) != NUM_SAMPLES or len(failed) != expected:
         return [f"exit code {code}, {len(run.samples)} answers, {len(failed)} of them failed"]
     return []
 
