@@ -54,7 +54,7 @@ class Fault:
     @property
     def is_quiet(self) -> bool:
         """Whether it is a hang where no rank waits for a message of another."""
-        return self.call in (WEIGHTS, JUDGING) and self.kind != "stop"
+        return self.call in (WEIGHTS, JUDGING) and self.kind not in ("stop", "slow")
 
     @property
     def phase(self) -> str:
@@ -110,7 +110,9 @@ def trial(fault: Fault, folder: Path, resume_with: int | None = None) -> Outcome
     """Run into a fault and look at what is left; go on with another number of processes where that is asked."""
     root = folder / "runs"
     os.environ.update(FAULT=f"{fault.kind} {fault.rank} {fault.call}", FAULT_FOLDER=str(folder))
-    os.environ[QUIET] = str(QUIET_S)
+    os.environ.pop(QUIET, None)
+    if fault.is_quiet:
+        os.environ[QUIET] = str(QUIET_S)
     arguments = [*words(fault, root), "--devices", str(fault.devices), "--tensor-parallel", str(fault.tensor)]
     code, sentence = _launched(fault, arguments, fault.devices, folder)
     ended = time.monotonic()

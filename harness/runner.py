@@ -6,7 +6,7 @@ disk before the next one starts, and the same command after a kill runs only wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lopa_bench.errors import ConfigError
 from lopa_bench.harness import identity
 from lopa_bench.harness.distributed.agreement import check_agreement, terms_of
+from lopa_bench.harness.distributed.beats import JUDGING
 from lopa_bench.harness.generation import assist, generate_missing
 from lopa_bench.harness.job import Job, prepare
 from lopa_bench.harness.kinship import unfinished_kin
@@ -121,7 +122,7 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None,
     found = None if spec.fresh else choose(all_resumable(root, record.fingerprint))
     if found is not None and (reason := wants_judging(found, job.task)):
         reporter.note(f"the answers of run {found.path.name} are judged again: {reason}")
-        found = rescore(found, chosen_of(job.settings)).run
+        found = rescore(found, chosen_of(job.settings), on_progress=_signs_of(crew)).run
     if found is not None and not missing_from(found.samples, job.documents):
         if crew is not None:
             crew.announce(None, [])
@@ -143,6 +144,11 @@ def _carry_out(job: Job, spec: RunSpec, reporter: Reporter, clock: Clock | None,
         _finish(writer)
     stored = load_run(writer.path)
     return RunResult(job.plan, job.asked, stored, stored.summary, num_new)
+
+
+def _signs_of(crew: Crew | None) -> Callable[[int, int], None]:
+    """Return what hears of answers that are judged again, which other processes wait for and which may take long."""
+    return lambda done, total: None if crew is None else crew.begins(JUDGING)
 
 
 def record_of(job: Job, command: tuple[str, ...]) -> RunRecord:

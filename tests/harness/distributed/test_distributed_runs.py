@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lopa_bench.harness.distributed.launch import launch
+from lopa_bench.harness.distributed.watch import QUIET
 from lopa_bench.harness.runner import run
 from lopa_bench.harness.settings import RunSpec
 from lopa_bench.results.store import StoredRun, list_runs, load_run
@@ -125,12 +126,14 @@ def failure_table() -> ModuleType:
         ("memory", 1, "d2f", {"tensor": 2}),
         ("memory-between", 1, "lopa", {"tensor": 2}),
         ("memory", 3, "lopa", {"tensor": 2, "devices": 4, "call": 12}),
+        ("sleep", 1, "d2f", {"warmup": 1, "call": 4}),
+        ("slow", 0, "lopa", {"call": "judging"}),
     ],
 )
 def test_a_faulty_process_ends_the_job_in_time_with_one_sentence_or_costs_one_answer(
-    kind: str, rank: int, decoder: str, more: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, rank: int, decoder: str, more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("FAULT", "FAULT_FOLDER"):
+    for name in ("FAULT", "FAULT_FOLDER", QUIET):
         monkeypatch.setenv(name, os.environ.get(name, ""))  # put back at the end
     table = failure_table()
     outcome = table.trial(table.Fault(kind, rank, decoder, **more), tmp_path)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ from lopa_bench.harness.distributed.watch import (
     quiet_seconds,
     watch_of_processes,
 )
+from lopa_bench.harness.runner import _signs_of
 from lopa_bench.results.schema import SampleRecord
 from lopa_bench.results.shards import ShardReader, ShardWriter, shard_folders, take_over
 from lopa_bench.results.trace import RoundRecord
@@ -216,6 +218,13 @@ def test_what_a_process_reads_is_seen(tmp_path: Path) -> None:
     (tmp_path / "weights").read_bytes()
     assert mebibytes_moved(own) >= before + 6
     assert mebibytes_moved(str(tmp_path / "none")) == 0
+
+
+def test_answers_that_are_judged_again_while_others_wait_are_signs() -> None:
+    told: list[str] = []
+    _signs_of(SimpleNamespace(begins=told.append))(1, 2)  # type: ignore[arg-type]
+    assert told == [JUDGING]
+    _signs_of(None)(1, 2)  # nobody waits
 
 
 def test_who_answers_together_is_told_by_the_ranks(tmp_path: Path) -> None:
