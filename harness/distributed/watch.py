@@ -99,8 +99,7 @@ class Watch:
 
         def blame(rank: int) -> tuple[bool, bool, int, float]:
             sign = self._looks[rank].sign
-            behind = -int(getattr(sign, "collectives", 0))
-            return rank in self._stopped, not sign.is_waiting, behind, self._silent_s(rank)
+            return rank in self._stopped, not sign.is_waiting, -sign.collectives, self._silent_s(rank)
 
         silent = [rank for rank in ranks if rank in self._stopped or self._silent_s(rank) > self.timeout_s / 2]
         return max(silent, key=blame) if silent else None
