@@ -23,7 +23,7 @@ report-demo: $(INSTALLED)
 		--title "LoPA and four other decoders on the bundled models"
 
 test: $(TOOLS)
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(TOOLS) $(TYPES)/lopa_bench
 	$(BIN)/ruff format --check .
