@@ -77,15 +77,13 @@ class _Handler(BaseHTTPRequestHandler):
             does.at_once += 1
             does.most_at_once = max(does.most_at_once, does.at_once)
             trouble = does.trouble.pop(0) if does.trouble else None
-        try:
-            self._complete(asked, trouble)
-        finally:
-            with does.lock:
-                does.at_once -= 1
+        time.sleep(does.pause_s)
+        with does.lock:  # before the answer: whoever has it may ask again before this thread goes on
+            does.at_once -= 1
+        self._complete(asked, trouble)
 
     def _complete(self, asked: dict[str, Any], trouble: Any) -> None:
         does = self.behaviour
-        time.sleep(does.pause_s)
         if trouble == "close":
             self.connection.close()
         elif isinstance(trouble, int):

@@ -134,7 +134,7 @@ def test_another_model_version_or_address_is_another_run(start: Start) -> None:
 
 
 def test_requests_under_way_at_once_keep_their_order_and_share_the_time(start: Start) -> None:
-    spec, does = start(Behaviour(text="a b c", pause_s=0.05), concurrency=4, limit=12)
+    spec, does = start(Behaviour(text="a b c", pause_s=0.2), concurrency=4, limit=12)
     result = run(spec)
     assert result.run is not None
     samples = result.run.samples
