@@ -124,9 +124,9 @@ def _extent(shares: object) -> tuple[float, float, float, float]:
 
 
 def _title(axes: Axes, one: Traced, more: str = "") -> None:
-    """Name a panel by its decoder, with the rest of the setting on lines of its own."""
+    """Name a panel by its decoder, with the rest of the setting and what `more` says on lines of their own."""
     name, *options = one.entry.words.split(" ")
     if one.entry.branches and options:
         name, options = f"{name} {options[0]}", options[1:]
-    lines = [", ".join(part for part in (name, more) if part), *options[:2]]
+    lines = [line for line in (name, *options[:2], more) if line]  # six panels leave no room beside the name
     axes.set_title("\n".join(lines), loc="left", fontsize="small", parse_math=False)
